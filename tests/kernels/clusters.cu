@@ -231,6 +231,20 @@ extern "C" __global__ void multicasts_too_far(const int* data) {
     cg::this_cluster().sync();
 }
 
+// The second block expects 16 bytes more than it gets.
+extern "C" __global__ void multicasts_too_little(const int* data) {
+    __shared__ unsigned long long bar;
+    __shared__ alignas(128) int w[64];
+    init(&bar);
+    if (threadIdx.x == 0) expect(&bar, 256 + 16 * cg::this_cluster().block_rank());
+    cg::this_cluster().sync();
+    if (threadIdx.x == 0 && cg::this_cluster().block_rank() == 0)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], 256, [%2], %3;"
+                     :: "r"(near_address(w)), "l"(data), "r"(near_address(&bar)), "h"((short)3) : "memory");
+    while (!passed(&bar, 0)) {}
+    cg::this_cluster().sync();
+}
+
 extern "C" __global__ void __cluster_dims__(2, 1, 1) pairs(int* out) {
     if (threadIdx.x == 0) out[blockIdx.x] = cg::this_cluster().num_blocks();
 }

@@ -237,6 +237,19 @@ def test_deadlocks_name_who_waits_where(name: str, how: str) -> None:
     assert "block (0, 0, 0)" in error.got and "block (1, 0, 0)" in error.got
 
 
+def test_a_deadlock_names_the_bytes_of_a_multicast() -> None:
+    error = failure("multicasts_too_little", np.zeros(64, np.int32))
+    assert isinstance(error, weft.Deadlock)
+    assert "block (1, 0, 0) warp 0 waits for an mbarrier" in error.got
+    assert "272 bytes are expected, 256 have arrived" in error.got
+    lines = (TESTS / "kernels" / "clusters.cu").read_text().splitlines()
+    armed = next(i for i, line in enumerate(lines, 1) if "arrive.expect_tx" in line)
+    first = lines.index('extern "C" __global__ void multicasts_too_little(const int* data) {')
+    copied = next(i for i, s in enumerate(lines[first:], first + 1) if "multicast::cluster" in s)
+    assert f"last armed at kernel.cu:{armed}" in error.got
+    assert f"last copy at kernel.cu:{copied}" in error.got
+
+
 # ---- what an H200 answered ---------------------------------------------------------------------
 RECORDED = np.load(GOLDEN / "clusters.npz")
 DRIVER = json.loads((GOLDEN / "clusters.json").read_text())

@@ -5,7 +5,8 @@ with a comment
 
     // case: NAME   kind: KIND   grid: 2   block: 64   [shared: BYTES] [limit: SECONDS]   args: ...
 
-and is a whole source with a kernel `k`. In it, lines are marked at their end or beginning:
+and is a whole source with a kernel `k`, behind what the file has before its first case. In it,
+lines are marked at their end or beginning:
 
     ...  //!     this line must be named by a finding of that kind
     ...  //-     only the bug has this line
@@ -114,7 +115,9 @@ def cases(suffix: str = "") -> Iterator[Case]:
             continue
         text = path.read_text()
         heads = list(_HEAD.finditer(text))
-        prelude = text[: heads[0].start()] if path.suffix == ".cases" else ""
+        prelude = text[: heads[0].start()]
+        if all(line.startswith("//") for line in prelude.splitlines() if line):
+            prelude = ""  # only words
         ends = [h.start() for h in heads[1:]] + [len(text)]
         for head, end in zip(heads, ends, strict=True):
             yield _case(path.name, head[1], prelude + text[head.end() : end].lstrip("\n"))

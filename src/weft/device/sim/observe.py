@@ -8,6 +8,7 @@ observer's `key`. Without an observer nothing is emitted.
     block        a basic block is entered; the lanes that run are `e.mask()`
     instruction  before each instruction, its branch included; lanes are `e.executing()`
     access       before each memory access, whatever instruction makes it
+    product      a warp issues a product whose operands are in shared memory
     barrier      lanes arrive at a barrier of the block
     diverge      a branch has sent lanes more than one way
     leave        lanes have returned
@@ -79,6 +80,9 @@ class Watcher:
         The address of a lane may still be wrong; ranges whose `sizes` are known at run time only
         (`Unit.BULK`) have been checked.
         """
+
+    def product(self, ins: Instruction, left: Val, right: Val) -> None:
+        """The warp issues a `wgmma` with these descriptors; A's is 0 if A is in registers."""
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         """Lanes arrive at a barrier; `count` threads are expected, or all (None)."""

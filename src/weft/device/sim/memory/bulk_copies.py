@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
+from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import CLUSTER_SHIFT, ScheduleFields, SlotFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
@@ -165,11 +166,17 @@ class BulkCopies:
         places = [b.at(data, 256), b.at(data, 768)]  # of targets and mbarriers
         own = [b.load("i64", 32, place, 64) for place in places]
 
+        def noted(lane: Val) -> None:
+            barrier = b.load("ptr", 0, b.at(places[1], lane.zext("i64") << 3), 8)
+            site = b.integer("i64", self.e.ins.index)
+            note_copied(b, self.ledger.rows(), barrier, b.load("i64", 0, barrier, 8), site)
+
         def record(chosen: Val, distance: Val) -> None:
             for place, addresses in zip(places, own, strict=True):
                 b.store(addresses + distance, place, 64)
             if jobs is not None:
                 move_windows(b, jobs, chosen, distance)
+            each_lane(b, chosen, noted)
             one(chosen)
             if jobs is not None:
                 move_windows(b, jobs, chosen, 0 - distance)

@@ -1,13 +1,14 @@
 """The bytes that the phases of a block's mbarriers expect and have got, for deadlock reports.
 
 The word of an mbarrier has only the difference of the two. The ledger is in the frame of the first
-warp of a block: a row for each barrier, found by its address. Another barrier with the same row
-replaces it, which costs a part of a message. Each warp keeps the barrier that it last tested in
-vain.
+warp of a block, or of a cluster: a row for each barrier, found by its address. Another barrier with
+the same row replaces it, which costs a part of a message. Each warp keeps the barrier that it last
+tested in vain.
 """
 
 from __future__ import annotations
 
+from weft.device.sim.layout import CLUSTER_SHIFT, SlotFields
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
@@ -26,6 +27,8 @@ class LedgerRow:
 
 
 PHASE_BITS = 61
+RANK_AT = CLUSTER_SHIFT - 2
+"""Shifts the rank of a barrier's block so that four of its barriers have rows of their own."""
 NOWHERE = -1
 """No instruction has done this."""
 
@@ -57,8 +60,12 @@ class BarrierLedger:
         return self.e.b.at(self.e.frame, self.tested_at)
 
     def rows(self) -> Val:
-        """The ledger of the block."""
-        return self.e.b.at(self.e.frames, self.at)
+        """The ledger of the block; a cluster has one, in the first block's frames."""
+        e, b = self.e, self.e.b
+        if e.program.clusters:
+            first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
+            return b.at(first, SlotFields.FRAMES + self.at)
+        return b.at(e.frames, self.at)
 
 
 def row_of(b: Builder, ledger: Val, barrier: Val, word: Val) -> Val:
@@ -66,7 +73,7 @@ def row_of(b: Builder, ledger: Val, barrier: Val, word: Val) -> Val:
 
     def body(x: Builder, args: list[Val]) -> Val:
         rows, address, state = args
-        slot = (address >> 3) & (LedgerRow.ROWS - 1)
+        slot = ((address >> 3) ^ (address >> RANK_AT)) & (LedgerRow.ROWS - 1)
         row, phase = x.at(rows, slot * LedgerRow.SIZE), state >> PHASE_BITS
         other = x.load("i64", 0, x.at(row, LedgerRow.ADDRESS), 8).ne(address)
         with x.when(other):

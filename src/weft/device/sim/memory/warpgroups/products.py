@@ -177,6 +177,7 @@ class WarpgroupProducts:
             left = self._descriptor(ins.operands[1], 0)
         right = self._descriptor(ins.operands[2], 1)
         self._agree(ins, warp, left, right)
+        e.watch.product(ins, left, right)
         record = self._new_record()
         fields = {
             Issued.NUMBER: b.integer("i32", ins.index),

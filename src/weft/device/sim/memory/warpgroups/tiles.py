@@ -9,6 +9,7 @@ which permutes the 16-byte pieces of a row by the address of the row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from weft.ir import Builder, Val
@@ -74,10 +75,7 @@ def _gather(
     starts = b.intrinsic("usub.sat", [size, b.integer("i32", PIECE - 1)])
     rows = b.lanes("i32", range(CORE)) * d.wide
     for c in range(what.pieces):
-        raw = rows + (d.start + _core(b, d, what.turned, block, c))
-        # The bits of the address above a line of 128 bytes change those of the piece in it.
-        phase = ((raw >> 7) - d.base) << 4
-        offsets = raw ^ (phase & ((d.wide - 1) & 0x70))
+        offsets = _places(b, d, what.turned, block, c, rows)
         places = [b.extract(offsets, r) for r in range(CORE)]
         with b.when(b.any(offsets.uge(starts)), rare=True):
             b.ret(reduce(b.umax, places).zext("i64"))
@@ -85,6 +83,26 @@ def _gather(
         for r, part in enumerate(_transposed(b, parts) if what.turned else parts):
             b.store(part, b.at(target, c * what.apart + r * PIECE), PIECE)
     return b.integer("i64", INSIDE)
+
+
+def each_place(
+    b: Builder, what: Gather, descriptor: Val, block: Val, one: Callable[[Val], None]
+) -> None:
+    """`one(offset)` for each piece of 16 bytes of 8 rows."""
+    d = _fields(b, descriptor)
+    rows = b.lanes("i32", range(CORE)) * d.wide
+    for c in range(what.pieces):
+        offsets = _places(b, d, what.turned, block, c, rows)
+        for r in range(CORE):
+            one(b.extract(offsets, r))
+
+
+def _places(b: Builder, d: _Fields, turned: bool, block: Val, c: int, rows: Val) -> Val:
+    """The offsets of piece c of 8 rows, which are `rows` bytes from the first."""
+    raw = rows + (d.start + _core(b, d, turned, block, c))
+    # The bits of the address above a line of 128 bytes change those of the piece in it.
+    phase = ((raw >> 7) - d.base) << 4
+    return raw ^ (phase & ((d.wide - 1) & 0x70))
 
 
 def _core(b: Builder, d: _Fields, turned: bool, block: Val, c: int) -> Val:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.device.sim.layout import SlotFields
-from weft.device.sim.memory.mbarrier_ledger import PHASE_BITS, LedgerRow
+from weft.device.sim.memory.mbarrier_ledger import PHASE_BITS, RANK_AT, LedgerRow
 from weft.device.sim.memory.mbarriers import (
     BYTES_AT,
     BYTES_WIDTH,
@@ -43,18 +43,21 @@ def awaited(arena: Arena, worker: int, slot: int, warp: int, line: Callable[[int
         return f"{where}, which is not initialised"
     parts = [f"{pending} of {expected} arrivals are pending"]
     if info.ledger_at >= 0:
-        parts += _bytes(frames, info.ledger_at, address, word, line)
+        ledger = words.ctypes.data
+        if info.clusters:  # the first block has the ledger
+            ledger = int(fields[SlotFields.GROUP // 8])
+        ledger += SlotFields.FRAMES + info.ledger_at
+        parts += _bytes(ledger, address, word, line)
     elif missing := _signed(word):
         parts.append(f"{missing} bytes are missing")
     return f"{where}: " + ", ".join(parts) + "; it waits"
 
 
-def _bytes(
-    frames: np.ndarray, ledger_at: int, address: int, word: int, line: Callable[[int], str]
-) -> list[str]:
+def _bytes(ledger: int, address: int, word: int, line: Callable[[int], str]) -> list[str]:
     """The bytes of the current phase, and the lines that expect and send them."""
-    at = ledger_at + (address >> 3) % LedgerRow.ROWS * LedgerRow.SIZE
-    row = frames[at : at + LedgerRow.SIZE]
+    number = ((address >> 3) ^ (address >> RANK_AT)) % LedgerRow.ROWS
+    at = ledger + number * LedgerRow.SIZE
+    row = np.frombuffer(ctypes.string_at(at, LedgerRow.SIZE), np.uint8)
     longs, words = row.view(np.int64), row.view(np.int32)
     if int(longs[LedgerRow.ADDRESS // 8]) != address:  # another barrier has taken the row
         return [f"{missing} bytes are missing"] if (missing := _signed(word)) else []

@@ -38,10 +38,11 @@ class Clocks:
     """Code that keeps the clocks of a kernel with so many warps a block."""
 
     def __init__(
-        self, warps: int, slot: BlockState, *, publishes: bool, masks: bool, arrivals: bool
-    ) -> None:
+        self, warps: int, slot: BlockState, *, publishes: bool, masks: bool, arrivals: bool,
+        proxies: bool = False,
+    ) -> None:  # fmt: skip
         self.warps, self.slot, self.publishes, self.masks = warps, slot, publishes, masks
-        self.arrivals = arrivals
+        self.arrivals, self.proxies = arrivals, proxies
         """True if warps arrive at barriers without waiting."""
 
     def row(self, b: Builder, p: Val, warp: Val) -> Val:
@@ -85,6 +86,9 @@ class Clocks:
         with b.loop(table + more) as i:
             value = b.select(i.ult(table), start, b.integer("i64", 0))
             put(b, value, b.at(p, (i.zext("i64") << 3) + self.slot.clocks))
+        with b.loop(table + 17 * self.warps if self.proxies else 0) as i:
+            value = b.select(i.ult(table), start, b.integer("i64", 0))
+            put(b, value, b.at(p, (i.zext("i64") << 3) + self.slot.proxy))
         with b.loop(self.warps) as w:
             row = self.row(b, p, w)
             put(b, b.integer("i64", 0), row, BlockState.ACQUIRED)
@@ -187,11 +191,15 @@ class Clocks:
             self.advance(x, p, w)
             early = self._early(x, p, number)
             self._each(x, early, self.vector(x, p, w, self.slot.clocks), _larger)
+            if self.proxies:
+                visible = self.vector(x, p, w, self.slot.proxy)
+                self._each(x, self._early(x, p, number, self.slot.proxy_early), visible, _larger)
 
         b.helper("sanitizer_arrive", [_P, _I32, _I32], None, body)(p, warp, number)
 
-    def _early(self, x: Builder, p: Val, number: Val) -> Val:
-        return x.at(p, number.zext("i64") * (8 * self.warps) + self.slot.early)
+    def _early(self, x: Builder, p: Val, number: Val, start: int | None = None) -> Val:
+        start = self.slot.early if start is None else start
+        return x.at(p, number.zext("i64") * (8 * self.warps) + start)
 
     def meet(self, b: Builder, slot: Val, number: Val) -> None:
         """Order the warps at a barrier that opens: each is after all that any of them was after."""
@@ -204,7 +212,7 @@ class Clocks:
             x.store(x.integer("i32", 0), at)
             x.store(x.integer("i32", 0), x.at(at, BlockState.FIRST - BlockState.ARRIVED))
             clock = word(x, p, BlockState.LATEST) + 1
-            if not self.publishes and not self.arrivals:
+            if not self.publishes and not self.arrivals and not self.proxies:
                 with x.when(warps.eq((1 << self.warps) - 1)):
                     self._know_all(x, p, clock)
                     x.ret()
@@ -213,6 +221,11 @@ class Clocks:
             early = self._early(x, p, number)
             self._each(x, joined, early, _larger)
             self._each(x, early, early, lambda old, new: x.integer("i64", 0))
+            if self.proxies:
+                early = self._early(x, p, number, self.slot.proxy_early)
+                visible = x.at(joined, 8 * self.warps * (len(self._tables) - 1))
+                self._each(x, visible, early, _larger)
+                self._each(x, early, early, lambda old, new: x.integer("i64", 0))
             seen = x.alloca("i64")
             x.store(x.integer("i64", 0), seen)
 
@@ -258,7 +271,8 @@ class Clocks:
     @property
     def _tables(self) -> tuple[int, ...]:
         every = (self.slot.clocks, self.slot.fences, self.slot.far)
-        return every if self.publishes else every[:1]
+        every = every if self.publishes else every[:1]
+        return (*every, self.slot.proxy) if self.proxies else every
 
     def _each(self, x: Builder, target: Val, source: Val, rule: Rule) -> None:
         """target[u] = rule(target[u], source[u]) for each warp u."""
@@ -294,6 +308,35 @@ class Clocks:
 
         b.helper(f"sanitizer_fence_{int(far)}", [_P, _I32], None, body)(p, warp)
 
+    def tick(self, b: Builder, p: Val, warp: Val) -> None:
+        """Set the warp's later accesses apart from those before."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            self._part(x, *args)
+
+        b.helper("sanitizer_tick", [_P, _I32], None, body)(p, warp)
+
+    def clock(self, b: Builder, p: Val, warp: Val) -> Val:
+        """The clock of a warp."""
+        return word(b, self.row(b, p, warp), BlockState.SHARED_TAG) >> Record.CLOCK
+
+    def proxy_fence(self, b: Builder, p: Val, warp: Val) -> None:
+        """Record a fence of the asynchronous proxy: it sees all writes that the warp is after."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w = args
+            clock = self._part(x, p, w)
+            visible = self.vector(x, p, w, self.slot.proxy)
+            self._each(x, visible, self.vector(x, p, w, self.slot.clocks), _larger)
+            put(x, clock, x.at(visible, w.zext("i64") << 3))
+
+        b.helper("sanitizer_proxy_fence", [_P, _I32], None, body)(p, warp)
+
+    def release(self, b: Builder, p: Val, warp: Val, clock: Val) -> None:
+        """Release a warp's accesses before a clock to whoever acquires next."""
+        at = b.at(b.at(p, self.slot.shared), warp.zext("i64") << 3)
+        put(b, _larger(word(b, at), clock), at)
+
     def synchronise(self, b: Builder, p: Val, warp: Val, writes: bool) -> None:
         """Synchronise at an atomic or volatile access: it acquires; a write releases, too."""
 
@@ -303,6 +346,12 @@ class Clocks:
             if writes:
                 self._publish(x, p, w)
                 self._each(x, released, self.vector(x, p, w, self.slot.fences), _larger)
+            if self.proxies:
+                visible = self.vector(x, p, w, self.slot.proxy)
+                seen = x.at(p, self.slot.proxy_shared)
+                if writes:
+                    self._each(x, seen, visible, _larger)
+                self._each(x, visible, seen, _larger)
             put(x, x.integer("i64", -1), self.row(x, p, w), BlockState.ACQUIRED)
             self._each(x, self.vector(x, p, w, self.slot.clocks), released, _larger)
             self._refresh(x, p, w)

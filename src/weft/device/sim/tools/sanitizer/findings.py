@@ -122,10 +122,11 @@ class Decoder:
         shared = self._is_shared(r)
         if self._is_tritons_own(r, shared):
             return None
-        mine = self._access(text.verbs[0], r.index, r.block, r.mine)
+        ran = None if r.kind in texts.OF_CODE else r.block
+        mine = self._access(text.verbs[0], r.index, ran, r.mine)
         accesses = [mine]
         if r.other_index >= 0:
-            known = r.kind in (*RACES, *_MEETINGS, FindingKind.STALE)
+            known = r.kind in (*RACES, *_MEETINGS, *texts.OF_TILES, FindingKind.STALE)
             of_block = shared or r.kind in _MEETINGS
             block = self._other_block(r, of_block) if known else None
             other = self._access(text.verbs[1], r.other_index, block, r.other)
@@ -133,7 +134,7 @@ class Decoder:
                 other = replace(other, block=None, thread=None)  # another lane that is not known
             accesses.append(other)
         what, place = text.what, texts.place_of(r)
-        if r.kind in (*RACES, *_OF_MEMORY):
+        if r.kind in (*RACES, *_OF_MEMORY, *texts.OF_TILES):
             place = self._place(r)
         if r.kind == FindingKind.OTHER_ARRAY:
             place = self._other_array(r, shared)
@@ -177,6 +178,8 @@ class Decoder:
     def _advice(self, r: Raw, pending: bool) -> str:
         if r.kind in texts.PARITIES:
             return texts.other_parity(r)
+        if r.kind in texts.OF_TILES and r.kind != FindingKind.PROXY:
+            return texts.WAITS[r.other >> Record.BYTES & 15]
         if r.kind not in RACES:
             return ""
         if pending:

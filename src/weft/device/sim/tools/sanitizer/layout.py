@@ -108,7 +108,12 @@ class BlockState:
     bases, each with less than REACH bytes.
     """
 
-    def __init__(self, warps: int, local_bytes: int, masks: bool, undefined: int) -> None:
+    STREAMS, RINGS = 4, 4 * (16 + 64 * 32)
+    """Streams of asynchronous operations, and the bytes of their rings for each warp."""
+
+    def __init__(
+        self, warps: int, local_bytes: int, masks: bool, undefined: int, tiles: bool = False
+    ) -> None:
         """Vectors with a clock for each warp; tables have one such vector for each warp.
 
         clocks     of each warp about each
@@ -119,6 +124,9 @@ class BlockState:
         waits      the mbarriers of each warp
         lanes      for each warp the order of its lanes, where member masks may be partial
         undefined  the undefined values of each warp, in `undefined` bytes
+        proxy      of each warp about each: the clock up to which the asynchronous proxy sees its
+                   writes; then vectors as `shared` and `early`
+        rings      asynchronous operations; these two only with `tiles`
         log        batches of accesses to shared memory whose records are not made yet
         """
         table = 8 * warps * warps
@@ -131,13 +139,21 @@ class BlockState:
         self.lanes = -(-(self.waits + warps * self.WAITS) // 64) * 64
         self.undefined = self.lanes + (warps * self.LANES if masks else 0)
         self.local = self.undefined + warps * undefined
-        self.log = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
+        self.proxy = self.local + 4 * 32 * warps * (local_bytes // 4)
+        self.proxy_shared = self.proxy + table
+        self.proxy_early = self.proxy_shared + 8 * warps
+        self.rings = self.proxy_early + 16 * 8 * warps
+        self.tiles = tiles
+        end = self.rings + warps * self.RINGS if tiles else self.proxy
+        self.log = -(-end // 64) * 64
         self.writers = self.log + self.ENTRIES * self.ENTRY
 
     def size(self, shared_bytes: int) -> int:
         """The size of the rest: two records, a byte and three bits for each word of memory."""
         words = shared_bytes // 4 + 1
-        return self.writers + 17 * words + 3 * (words // 8) + 128
+        # With tiles, two records for each 16 bytes follow: `Tiles` computes where.
+        more = 2 * words + 16 * (shared_bytes // 16 + 2) + 128 if self.tiles else 0
+        return self.writers + 17 * words + 3 * (words // 8) + 128 + more
 
 
 class Apart:
@@ -154,3 +170,6 @@ class FindingKind:
     MISSING_LANES, NOT_IN_MASK, OVERFLOW, SPIN, UNDEFINED_LANE = 8, 9, 10, 11, 12
     OTHER_ARRAY, BARRIER_SKIPPED, BARRIER_SHARED, STALE = 13, 14, 15, 16
     PARITY_PASSES, PARITY_BLOCKS = 17, 18
+    PROXY, TILE_OVERWRITTEN, TILE_READ_EARLY, TILE_WRITTEN_TWICE = 22, 23, 24, 25
+    SUM_USED, LEFT_CHANGED, UNFENCED_REGISTER = 19, 20, 21
+    """Found in the code, not in a run: see `product_registers`."""

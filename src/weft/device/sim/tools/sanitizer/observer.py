@@ -124,7 +124,9 @@ class Sanitizer:
             WorkerState.CACHE + WorkerState.SITE * (len(notes["sites"]) + 2)
         )
         shared = code.shared_bytes + observation.config.shared_bytes
-        layout = BlockState(code.warps, code.local_bytes, notes["masks"], notes["undefined"])
+        layout = BlockState(
+            code.warps, code.local_bytes, notes["masks"], notes["undefined"], notes["tiles"]
+        )
         self._mine.slots = observation.for_slots(layout.size(shared)), layout
         seen.counts.arrays = sum(not a.around for a in every) - (heap is not None)
 
@@ -146,6 +148,7 @@ class Sanitizer:
             slots, layout = self._mine.slots
             stuck = parities.stuck(slots, layout, observation.code.warps)
             seen.raw += [_stuck(block, note, sites) for block, note in stuck]
+        seen.raw += [_of_code(*misuse) for misuse in observation.notes["registers"]]
         extents.note(self._mine.keep[1][: self._mine.keep[-1]], sites)
         if self._mine.forget is not None:
             assert observation.heap is not None
@@ -195,6 +198,11 @@ def _stuck(block: int, note: int, sites: Sequence[int]) -> Raw:
         other=0,
         block=block,
     )
+
+
+def _of_code(kind: int, index: int, other: int) -> Raw:
+    """A finding about instructions."""
+    return Raw(kind, 0, 1, 0, index, 0, other, 0, 0)
 
 
 def _merged(memory: Sequence[Allocation]) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weft.device.sim.tools.sanitizer.async_operations import Stream
 from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record
 from weft.device.sim.tools.sanitizer.observer import Raw
 
@@ -129,6 +130,49 @@ TEXTS: Mapping[int, FindingText] = {
         ("computed", ""),
         "compute it in 64 bits: make one factor a size_t",
     ),
+    FindingKind.PROXY: FindingText(
+        "missing fence",
+        "an asynchronous operation reads what a thread wrote, without a fence of the proxy",
+        ("read", "write"),
+        "fence.proxy.async by the writing threads, before the barrier",
+    ),
+    FindingKind.TILE_OVERWRITTEN: FindingText(
+        "missing wait",
+        "shared memory is overwritten while it may still be read",
+        ("write", "read"),
+        "",
+    ),
+    FindingKind.TILE_READ_EARLY: FindingText(
+        "missing wait",
+        "shared memory is used before the copy to it was waited for",
+        ("read", "copy"),
+        "",
+    ),
+    FindingKind.TILE_WRITTEN_TWICE: FindingText(
+        "missing wait",
+        "shared memory is written before the copy to it was waited for",
+        ("write", "copy"),
+        "",
+    ),
+    FindingKind.SUM_USED: FindingText(
+        "missing wait",
+        "an accumulator is used before the wgmma that computes it was waited for",
+        ("use", "wgmma"),
+        "wgmma.commit_group and wgmma.wait_group before the use",
+    ),
+    FindingKind.LEFT_CHANGED: FindingText(
+        "missing wait",
+        "a register of A changes before the wgmma that reads it was waited for",
+        ("write", "wgmma"),
+        "wgmma.commit_group and wgmma.wait_group before the write, or another register",
+    ),
+    FindingKind.UNFENCED_REGISTER: FindingText(
+        "missing fence",
+        "a wgmma without wgmma.fence after the last write to its registers",
+        ("wgmma", "write"),
+        "wgmma.fence before the first wgmma and after each write to its registers; "
+        'asm volatile("" : "+f"(c)) before the fence keeps a compiler from moving the write',
+    ),
     FindingKind.SPIN: FindingText(
         "spin",
         "a loop waits for a value that it never reads again",
@@ -136,6 +180,23 @@ TEXTS: Mapping[int, FindingText] = {
         "make the flag volatile, or read it by an atomic",
     ),
 }
+COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
+OF_TILES = (
+    FindingKind.PROXY, FindingKind.TILE_OVERWRITTEN, FindingKind.TILE_READ_EARLY,
+    FindingKind.TILE_WRITTEN_TWICE,
+)  # fmt: skip
+"""Findings about an asynchronous operation and another access."""
+WAITS = {
+    Stream.PRODUCTS: "wgmma.wait_group for its group, then a barrier or an arrival, before the write",
+    Stream.STORES: "cp.async.bulk.wait_group.read by the thread that issued it, then a barrier, "
+    "before the write",
+    Stream.LOADS: "a wait for the copy's mbarrier in between",
+    Stream.COPIES: COPY,
+    0: "a barrier, or an mbarrier at which all readers arrive, between the read and the write",
+}
+"""Advice by the stream of the other access; 0 for one of a thread."""
+OF_CODE = (FindingKind.SUM_USED, FindingKind.LEFT_CHANGED, FindingKind.UNFENCED_REGISTER)
+"""Findings about instructions, whichever thread executes them."""
 ORDER = {
     Apart.LANES: "__syncwarp() between the two",
     Apart.WARPS: "__syncthreads() between the two",
@@ -143,7 +204,6 @@ ORDER = {
     " sync (cooperative launch)",
 }
 ITSELF = "threads execute this line at the same time: use an atomic, or one place for each thread"
-COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
 
 
 CLUSTER = "a barrier of the cluster between the two: cluster.sync(), or mbarriers"

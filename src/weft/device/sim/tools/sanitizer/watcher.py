@@ -17,6 +17,7 @@ from weft.device.sim.tools.sanitizer import (
     clusters,
     endless_loops,
     origins,
+    product_registers,
     undefined,
 )
 from weft.device.sim.tools.sanitizer.checking import Values
@@ -42,6 +43,7 @@ from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import AccessPattern
 from weft.device.sim.tools.sanitizer.shared_log import SharedLog
+from weft.device.sim.tools.sanitizer.tiles import Tiles, is_used
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -71,8 +73,11 @@ class Sanitizing(Watcher):
         reach = undefined.plan(program)
         self.undefined = Undefined(self, reach)
         self.one_by_one = bool(reach.sources)
-        self.layout = BlockState(program.warps, program.local_bytes, self.masks, reach.nbytes)
         self.clustered = program.clusters
+        tiles = is_used(code) and not self.clustered
+        self.layout = BlockState(
+            program.warps, program.local_bytes, self.masks, reach.nbytes, tiles
+        )
         self.publishes = self.clustered or any(_releases(i) for i in code)
         self.clocks = Clocks(
             program.warps,
@@ -80,14 +85,16 @@ class Sanitizing(Watcher):
             publishes=self.publishes,
             masks=self.masks,
             arrivals=any(is_arrival(i) for i in code),
+            proxies=tiles,
         )
+        self.tiles = Tiles(self, used=tiles)
         self.partly = any(_writes_part(i) for i in code)
         self.unseen = any(decode(i).is_bulk for i in code) or (self.clustered and e.copies.used)
         """True if there are copies to shared memory that are not accesses of a lane."""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
         plain = not (self.partly or self.unseen or e.copies.used)
-        apart = self.one_by_one or self.clustered or not plain
+        apart = self.one_by_one or self.clustered or tiles or not plain
         planned = [] if apart else batches.plan(program, self.variables)
         self.fast = FastShadow(self.clocks, self.layout, self.partly, plain)
         self.exact = ExactShadow(self.clocks, self.layout, self.partly, plain)
@@ -160,6 +167,7 @@ class Sanitizing(Watcher):
             self._flush()
             self.clocks.fence(self.e.b, self.p, self.e.warp, _is_far(ins))
         self.copies.instruction(ins)
+        self.tiles.instruction(ins)
         self.undefined.instruction(ins)
         self.overflow.check(self, ins)
         if control_of(ins.parts) is Control.CALL:  # the host may ask where it was called from
@@ -198,6 +206,9 @@ class Sanitizing(Watcher):
         self.on_barrier = access.unit is AccessUnit.MBARRIER
         if self.on_barrier:
             self.parities.access(access, lanes)
+            self.tiles.barrier(access, lanes)
+        else:
+            self.tiles.access(access, lanes)
         if access.space in _IN_A_BLOCK:
             self._flush()
         # An arrival that completes later orders nothing when it is issued.
@@ -245,6 +256,9 @@ class Sanitizing(Watcher):
         """Prepare for a change of the block's clocks or records."""
         self.shared_log.flush(self.e.b, self.e.slot)
 
+    def product(self, ins: Instruction, left: Val, right: Val) -> None:
+        self.tiles.product(ins, left, right)
+
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         if is_arrival(self.e.ins):
             self._flush()
@@ -273,6 +287,7 @@ class Sanitizing(Watcher):
         self.fast.started(b, slot)
         self.shared_log.started(b)
         self.copies.started(b, slot)
+        self.tiles.started(b, slot)
         self.undefined.started(b, slot)
         self.skipped.started(b, slot)
         self.groups.started(b, slot)
@@ -297,6 +312,8 @@ class Sanitizing(Watcher):
             "own": self._own(),
             "undefined": self.undefined.plan.nbytes,
             "clusters": self.clustered and not self.unseen,
+            "tiles": self.tiles.used,
+            "registers": product_registers.misuses(self.e.program),
         }
 
     def _own(self) -> list[tuple[int, list[int]]]:
