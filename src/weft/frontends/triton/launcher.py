@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import triton
-from triton import knobs
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.runtime import _allocation
 
 from weft import cache
@@ -181,7 +182,9 @@ def _ptxas(text: str, arch: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(text, encoding="utf-8")
-        command = [knobs.nvidia.ptxas.path, "-v", f"--gpu-name={arch}", str(source)]
+        # Triton has two: the older one does not read what is compiled for newer GPUs.
+        tool = get_ptxas(int(re.sub(r"\D", "", arch)))
+        command = [tool.path, "-v", f"--gpu-name={arch}", str(source)]
         done = subprocess.run([*command, "-o", f"{folder}/kernel.o"], capture_output=True)
     if done.returncode:
         raise LaunchError("ptxas refuses the kernel", got=done.stderr.decode().strip()[:2000])
