@@ -217,35 +217,46 @@ def test_block_pointers() -> None:
 
 
 def test_descriptors() -> None:
+    """As parts on an A100, which has no TMA."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     x, out = uniform(40, 64), torch.zeros(40, 64)
     of = TensorDescriptor.from_tensor
-    features.host_descriptor[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
+    host, device = (
+        weft.kernel(f, device="sim:a100")
+        for f in (features.host_descriptor, features.device_descriptor)
+    )
+    host[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
     assert torch.equal(out, x * 2)
-    features.device_descriptor[3, 2](x, out, 40, 64, BM=16, BN=32)
+    device[3, 2](x, out, 40, 64, BM=16, BN=32)
     assert torch.equal(out, x + 1)
 
 
-def test_descriptors_are_tensor_maps_at_sm_90(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptors_are_tensor_maps_on_hopper() -> None:
     """The copies are those of TMA; a kernel makes its own maps with tensormap.replace."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    from weft.device.models import GpuModel
-
-    monkeypatch.setattr(GpuModel, "triton_arch", property(lambda model: 90))
     x, out = uniform(40, 64), torch.zeros(40, 64)
     of = TensorDescriptor.from_tensor
-    # Compiled again: Triton keeps what it has compiled for the target of a device.
-    host, device = (
-        triton.jit(f.fn) for f in (features.host_descriptor, features.device_descriptor)
-    )
-    compiled = host[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
+    compiled = features.host_descriptor[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
     assert "cp.async.bulk.tensor.2d" in compiled.asm["ptx"]
     assert torch.equal(out, x * 2)
-    compiled = device[3, 2](x, out, 40, 64, BM=16, BN=32)
+    compiled = features.device_descriptor[3, 2](x, out, 40, 64, BM=16, BN=32)
     assert "tensormap.cp_fenceproxy" in compiled.asm["ptx"]
     assert torch.equal(out, x + 1)
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_products_are_those_of_warpgroups_on_hopper(warps: int) -> None:
+    draw = np.random.default_rng(warps)
+    a, b = (torch.from_numpy(draw.integers(-4, 5, (128, 128)).astype(np.float16)) for _ in range(2))
+    out = torch.zeros(128, 128)
+    compiled = nets.matmul[(2,)](
+        a, b, out, 128, 128, 128, *a.stride(), *b.stride(), *out.stride(),
+        BM=128, BN=64, BK=64, GROUP=1, PRECISION="ieee", ACTIVATION="", num_warps=warps,
+    )  # fmt: skip
+    assert "wgmma.mma_async" in compiled.asm["ptx"]
+    assert torch.equal(out, a.float() @ b.float())
 
 
 def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:

@@ -76,9 +76,9 @@ class GpuModel:
 
     @property
     def triton_arch(self) -> int:
-        """The architecture for Triton: sm_89 has 8-bit floats, sm_90 would mean `wgmma`."""
+        """The architecture for Triton: its own; after Hopper sm_89, the last without `wgmma`."""
         major, minor = self.compute_capability
-        return min(10 * major + minor, 89)
+        return 89 if major > 9 else 10 * major + minor
 
     @property
     def memory_khz(self) -> int:

@@ -125,7 +125,7 @@ def _stages(*arguments: Any) -> tuple[str, str] | None:
 def for_its_instructions(ptx: str) -> str:
     """Raise the target of PTX with instructions of sm_90, which inline assembly may contain.
 
-    Code is compiled for sm_80, so that products use `mma` instead of `wgmma`.
+    Code for GPUs after Hopper is compiled for sm_89: see `GpuModel.triton_arch`.
     """
     if not _HOPPER.search(ptx):
         return ptx
