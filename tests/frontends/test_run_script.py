@@ -199,7 +199,7 @@ def test_training_loop(tmp_path: Path) -> None:
 def test_triton_script(tmp_path: Path) -> None:
     """Both sizes in one process: importing torch takes longer than the rest."""
     wrong = weft_run("FILE", "1024", "1000", folder=tmp_path, text=TRITON)
-    assert (wrong.returncode, wrong.stdout) == (1, "True 89\n"), wrong.stderr
+    assert (wrong.returncode, wrong.stdout) == (1, "True 90\n"), wrong.stderr
     assert "weft.errors.IllegalAddress" in wrong.stderr
     assert "tl.load(y + i)" in wrong.stderr and "'y' (4000 bytes)" in wrong.stderr
 

@@ -217,17 +217,22 @@ def test_block_pointers() -> None:
 
 
 def test_descriptors() -> None:
+    """As parts on an A100, which has no TMA."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     x, out = uniform(40, 64), torch.zeros(40, 64)
     of = TensorDescriptor.from_tensor
-    features.host_descriptor[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
+    host, device = (
+        weft.kernel(f, device="sim:a100")
+        for f in (features.host_descriptor, features.device_descriptor)
+    )
+    host[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
     assert torch.equal(out, x * 2)
-    features.device_descriptor[3, 2](x, out, 40, 64, BM=16, BN=32)
+    device[3, 2](x, out, 40, 64, BM=16, BN=32)
     assert torch.equal(out, x + 1)
 
 
-def test_descriptors_are_tensor_maps() -> None:
+def test_descriptors_are_tensor_maps_on_hopper() -> None:
     """The copies are those of TMA; a kernel makes its own maps with tensormap.replace."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -241,13 +246,17 @@ def test_descriptors_are_tensor_maps() -> None:
     assert torch.equal(out, x + 1)
 
 
-def test_products_of_warpgroups() -> None:
-    """Triton's code for Hopper multiplies by wgmma, from shared memory."""
-    a, b = (uniform(64, 64).to(torch.float16) for _ in range(2))
-    out = torch.zeros(64, 64)
-    made = features.doubles[(1,)](a, b, out, N=64)
-    assert "wgmma.mma_async" in made.asm["ptx"]
-    torch.testing.assert_close(out.double(), a.double() @ b.double(), rtol=1e-3, atol=1e-3)
+@pytest.mark.parametrize("warps", [4, 8])
+def test_products_are_those_of_warpgroups_on_hopper(warps: int) -> None:
+    draw = np.random.default_rng(warps)
+    a, b = (torch.from_numpy(draw.integers(-4, 5, (128, 128)).astype(np.float16)) for _ in range(2))
+    out = torch.zeros(128, 128)
+    compiled = nets.matmul[(2,)](
+        a, b, out, 128, 128, 128, *a.stride(), *b.stride(), *out.stride(),
+        BM=128, BN=64, BK=64, GROUP=1, PRECISION="ieee", ACTIVATION="", num_warps=warps,
+    )  # fmt: skip
+    assert "wgmma.mma_async" in compiled.asm["ptx"]
+    assert torch.equal(out, a.float() @ b.float())
 
 
 def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:

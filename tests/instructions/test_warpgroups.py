@@ -209,3 +209,32 @@ def test_wrong_text(old: str, new: str, said: str) -> None:
         of = weft.load_ptx(text.replace(line, line.replace(old, new, 1))).kernel(forms.entry(PLAIN))
         of[1, forms.LANES](forms.operands(PLAIN), out, *forms.descriptors(PLAIN))
     assert "wgmma" in str(caught.value) and said in str(caught.value), str(caught.value)
+
+
+def test_a_generic_address_has_the_low_bits_of_a_shared_one() -> None:
+    """As on hardware: programs make descriptors of tiles from either."""
+    text = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry low(.param .u64 out)
+{
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<8>;
+    .shared .align 128 .b8 before[128];
+    .shared .align 128 .b8 tile[3072];
+    mov.u64 %rd1, tile;
+    cvta.shared.u64 %rd2, %rd1;
+    sub.s64 %rd3, %rd2, %rd1;
+    and.b64 %rd3, %rd3, 0x3ffff;
+    mov.u32 %r1, %ctaid.x;
+    ld.param.u64 %rd4, [out];
+    mad.wide.u32 %rd5, %r1, 8, %rd4;
+    st.global.u64 [%rd5], %rd3;
+    wgmma.wait_group.sync.aligned 0;
+    ret;
+}
+"""
+    out = np.full(8, -1, np.int64)
+    weft.load_ptx(text).kernel("low")[8, 128](out)
+    assert not out.any()

@@ -192,3 +192,35 @@ def test_dynamic_shared_memory_is_aligned_behind_static(align: int) -> None:
     weft.cuda(LAST_BLOCK).kernel(f"split<{align}>")[3, 64, 512](x, parts, out, ticket, base)
     assert np.array_equal(out, x.reshape(3, 32, 2)[..., ::-1].reshape(3, 64).sum(0))
     assert not (base % align).any()
+
+
+def test_a_kernel_has_the_shared_variables_that_it_names() -> None:
+    """Others of its module take nothing from what a launch may ask for."""
+    module = weft.load_ptx(
+        """
+.version 8.0
+.target sm_80
+.address_size 64
+.shared .align 4 .b8 tile[40000];
+.extern .shared .align 16 .b8 rest[];
+.func helper() { .reg .b32 %r<2>; mov.u32 %r1, 7; st.shared.u32 [tile+39996], %r1; ret; }
+.visible .entry owner() { call.uni helper, (); ret; }
+.visible .entry other(.param .u64 out)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<3>;
+    mov.u32 %r1, 5;
+    st.shared.u32 [rest+119996], %r1;
+    ld.shared.u32 %r2, [rest+119996];
+    ld.param.u64 %rd1, [out];
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
+""",
+        device="sim:a100",
+    )
+    assert [module.kernel(name).static_shared for name in ("owner", "other")] == [40000, 0]
+    module.owner[1, 1]()
+    out = np.zeros(1, np.int32)
+    module.other[1, 1, 130_000](out)  # an A100 gives a block 166,912 bytes
+    assert out[0] == 5

@@ -119,10 +119,11 @@ def _describe(module: PtxModule) -> dict[str, Any]:
 
 def _static_shared(module: PtxModule, kernel: PtxFunction) -> int:
     """Bytes of shared memory that a kernel and the functions that it calls declare."""
+    from weft.ptx.shared_variables import shared_variables
+
     end = 0
-    declared = [module.variables, *(f.variables for f in _reached(module, kernel))]
-    for v in (v for variables in declared for v in variables.values()):
-        if v.space == "shared" and not v.unsized:
+    for v in shared_variables(module, _reached(module, kernel)):
+        if not v.unsized:
             end = -(-end // v.align) * v.align + v.size
     return end
 

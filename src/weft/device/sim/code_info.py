@@ -35,5 +35,7 @@ class CodeInfo:
     """Offsets in a frame of what `memory.mbarrier_ledger` keeps there; -1 for nothing."""
     clusters: bool = False
     """True if it names other blocks of its cluster."""
+    warpgroups: bool = False
+    """True if it waits for products of warpgroups."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Data about the code for its observer."""

@@ -142,5 +142,9 @@ FREE, BUSY, EXITED = 0, 1, 2
 """Values of SlotFields.STATE; EXITED: other blocks of the cluster still run."""
 CLUSTER_SHIFT = 24
 """Shared memory of the blocks of a cluster lies 1 << CLUSTER_SHIFT bytes apart."""
+TILE_SHIFT = 18
+"""Shared memory of a block that multiplies tiles begins at a multiple of 1 << TILE_SHIFT. The start
+in a descriptor has so many bits, and programs take them from a generic address, whose low 24 bits
+are those of the shared address on hardware."""
 FRESH, FINISHED = 0, -1
 NOTHING_PENDING = 0x7FFFFFFF

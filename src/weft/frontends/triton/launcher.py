@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import triton
-from triton import knobs
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.runtime import _allocation
 
 from weft import cache
@@ -181,9 +182,8 @@ def _ptxas(text: str, arch: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(text, encoding="utf-8")
-        # Triton has an assembler for sm_90 and above, whose PTX is newer.
-        newer = getattr(knobs.nvidia, "ptxas_blackwell", None)
-        tool = newer if newer is not None and ".target sm_90" in text else knobs.nvidia.ptxas
+        # Triton has two: the older one does not read what is compiled for newer GPUs.
+        tool = get_ptxas(int(re.sub(r"\D", "", arch)))
         command = [tool.path, "-v", f"--gpu-name={arch}", str(source)]
         done = subprocess.run([*command, "-o", f"{folder}/kernel.o"], capture_output=True)
     if done.returncode:

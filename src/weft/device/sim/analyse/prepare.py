@@ -18,6 +18,7 @@ from weft.ptx.contract import contract
 from weft.ptx.link import link
 from weft.ptx.model import Label, Operand, PtxFunction, PtxModule, Special
 from weft.ptx.normalise import normalise
+from weft.ptx.shared_variables import shared_variables
 
 
 def prepare(
@@ -61,15 +62,14 @@ def _place_variables(program: KernelProgram) -> None:
     ends = {"shared": 0, "local": 0}
     dynamic = []
     align = 16  # the widest access of a lane
-    for name, v in [*module.variables.items(), *function.variables.items()]:
-        if v.space not in ends:
-            continue
+    local = [v for v in function.variables.values() if v.space == "local"]
+    for v in [*shared_variables(module, [function]), *local]:
         if v.unsized and v.space == "shared":
-            dynamic.append(name)
+            dynamic.append(v.name)
             align = max(align, v.align)
             continue
         start = -(-ends[v.space] // v.align) * v.align
-        program.symbols[name] = (v.space, start)
+        program.symbols[v.name] = (v.space, start)
         ends[v.space] = start + v.size
     # Dynamic shared memory follows. Compilers use the alignment that its arrays declare: they
     # compute `base + 16` as `base | 16`.

@@ -75,6 +75,7 @@ def generate(
         ledger_at=warp.ledger.at if warp.ledger.used else -1,
         tested_at=warp.ledger.tested_at if warp.ledger.tests else -1,
         clusters=program.clusters,
+        warpgroups=bool(program.awaits),
         notes=warp.watch.notes(),
     )
     return ir.text(), info

@@ -14,6 +14,7 @@ import numpy as np
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.layout import (
     CLUSTER_SHIFT,
+    TILE_SHIFT,
     ContextFields,
     ScheduleFields,
     Site,
@@ -48,16 +49,18 @@ _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
 
 
-def _reserved(nbytes: int) -> mmap.mmap:
-    """Addresses for so many bytes; pages that are never touched cost nothing."""
+def _windows(count: int, shift: int) -> NDArray[np.uint8]:
+    """A row of `1 << shift` bytes per block; each begins at a multiple of its size.
+
+    Pages that are never touched cost nothing.
+    """
+    size = 1 << shift
     try:
-        return mmap.mmap(-1, nbytes, _PRIVATE)
+        memory = np.frombuffer(mmap.mmap(-1, (count + 1) * size, _PRIVATE), np.uint8)
     except OSError as error:
-        raise MemoryError(f"{nbytes} bytes of addresses for clusters") from error
-
-
-def _start(memory: mmap.mmap) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        raise MemoryError(f"{(count + 1) * size} bytes of addresses for shared memory") from error
+    skipped = -int(memory.ctypes.data) % size
+    return memory[skipped : skipped + count * size].reshape(count, size)
 
 
 def _up(nbytes: int, align: int) -> int:
@@ -80,8 +83,8 @@ class WorkerMemory:
     sites: NDArray[np.int64]
     block: NDArray[np.uint8]
     address: int
-    far: mmap.mmap | None = None
-    """Shared memory of the blocks of clusters."""
+    far: NDArray[np.uint8] | None = None
+    """Shared memory of each block, where it lies in a window of its own."""
 
     def __getitem__(self, at: int) -> int:
         return int(self.fields[at // 8])
@@ -117,9 +120,9 @@ class Arena:
         shared = self._shared_stride
         local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
         heads = _up(n * info.slot_bytes, SHARED_ALIGN)
-        far = _reserved(n << CLUSTER_SHIFT) if info.clusters else None
-        if far is not None:
-            shared = 0
+        far = None
+        if info.clusters or info.warpgroups:
+            far, shared = _windows(n, CLUSTER_SHIFT if info.clusters else TILE_SHIFT), 0
         block, base = _aligned(heads + n * (shared + local))
         memory = np.zeros(WorkerFields.SIZE // 8 + Site.SIZE // 8 * max(1, info.sites), np.int64)
         fields, sites = memory[: WorkerFields.SIZE // 8], memory[WorkerFields.SIZE // 8 :]
@@ -129,7 +132,7 @@ class Arena:
         fields[WorkerFields.SLOT_COUNT // 8] = n
         fields[WorkerFields.ID // 8] = number
         after = base + heads
-        near, step = (after, shared) if far is None else (_start(far), 1 << CLUSTER_SHIFT)
+        near, step = (after, shared) if far is None else (int(far.ctypes.data), far.shape[1])
         view = block.view(np.int64)
         for i in range(n):
             head = i * info.slot_bytes // 8
@@ -210,8 +213,7 @@ class Arena:
             if worker.far is None:
                 worker.block[heads : heads + resident * self._shared_stride] = UNWRITTEN
             else:
-                blocks = np.frombuffer(worker.far, np.uint8).reshape(self.slots, -1)
-                blocks[:resident, : self.shared_bytes] = UNWRITTEN
+                worker.far[:resident, : self.shared_bytes] = UNWRITTEN
 
     def slot(self, worker: int, index: int) -> NDArray[np.int32]:
         """A slot's memory as 32-bit words."""
