@@ -259,6 +259,19 @@ def test_products_are_those_of_warpgroups_on_hopper(warps: int) -> None:
     assert torch.equal(out, a.float() @ b.float())
 
 
+def test_a_product_at_sm_90_is_clean_under_the_sanitizer() -> None:
+    """Triton's own pipeline: tensor copies into stages, wgmma, a tensor store of the result."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    a, b, c = uniform(64, 192).half(), uniform(192, 64).half(), torch.zeros(64, 64)
+    maps = [TensorDescriptor.from_tensor(x, [64, 64]) for x in (a, b, c)]
+    with weft.sanitize():
+        compiled = features.product_of_descriptors[(1,)](*maps, 192, B=64, num_stages=3)
+    assert "wgmma.mma_async" in compiled.asm["ptx"]
+    assert "cp.async.bulk.tensor.2d" in compiled.asm["ptx"]
+    close(c, a.double() @ b.double(), 1e-5)
+
+
 def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:
     features.printing[(2,)](torch.arange(32) * 3, N=32, num_warps=1)
     lines = capfd.readouterr().out.splitlines()

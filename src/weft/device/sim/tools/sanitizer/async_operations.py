@@ -8,7 +8,7 @@ the clock at which it was known to be complete, or 0.
 from __future__ import annotations
 
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
-from weft.device.sim.tools.sanitizer.layout import BlockState
+from weft.device.sim.tools.sanitizer.layout import BlockState, Ring
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -20,15 +20,6 @@ class Stream:
     PRODUCTS, STORES, LOADS, COPIES = 1, 2, 3, 4
     """Groups of wgmma, groups of bulk copies from shared memory, bulk copies that report to an
     mbarrier, and groups of cp.async."""
-
-
-class Ring:
-    """A stream of a warp: the number of its last operation, its groups so far, and entries."""
-
-    LAST, GROUPS = 0, 8
-    HEADER, ROOM, ENTRY = 16, 64, 32
-    NUMBER, KEY, ISSUED, DONE = 0, 8, 16, 24
-    SIZE = HEADER + ROOM * ENTRY
 
 
 class AsyncOperations:

@@ -1,6 +1,6 @@
 """Bulk copies: their targets in global memory count as written from their issue on.
 
-They take no part in races: no thread makes them, and they land when they are waited for.
+They take no part in races there: no thread makes them, and they land when they are waited for.
 """
 
 from __future__ import annotations

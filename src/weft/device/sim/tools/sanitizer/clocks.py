@@ -270,9 +270,10 @@ class Clocks:
 
     @property
     def _tables(self) -> tuple[int, ...]:
-        every = (self.slot.clocks, self.slot.fences, self.slot.far)
-        every = every if self.publishes else every[:1]
-        return (*every, self.slot.proxy) if self.proxies else every
+        tables = [self.slot.clocks]
+        tables += [self.slot.fences, self.slot.far] if self.publishes else []
+        tables += [self.slot.proxy] if self.proxies else []
+        return tuple(tables)
 
     def _each(self, x: Builder, target: Val, source: Val, rule: Rule) -> None:
         """target[u] = rule(target[u], source[u]) for each warp u."""

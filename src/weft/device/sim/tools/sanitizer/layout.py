@@ -61,6 +61,15 @@ class WorkerState:
     QUIET, LAST, SITE = 8, 24, 32
 
 
+class Ring:
+    """A stream of a warp: the number of its last operation, its groups so far, and entries."""
+
+    LAST, GROUPS = 0, 8
+    HEADER, ROOM, ENTRY = 16, 64, 32
+    NUMBER, KEY, ISSUED, DONE = 0, 8, 16, 24
+    SIZE = HEADER + ROOM * ENTRY
+
+
 class BlockState:
     """The state of a resident block."""
 
@@ -108,7 +117,8 @@ class BlockState:
     bases, each with less than REACH bytes.
     """
 
-    STREAMS, RINGS = 4, 4 * (16 + 64 * 32)
+    STREAMS = 4
+    RINGS = STREAMS * Ring.SIZE
     """Streams of asynchronous operations, and the bytes of their rings for each warp."""
 
     def __init__(

@@ -187,7 +187,8 @@ OF_TILES = (
 )  # fmt: skip
 """Findings about an asynchronous operation and another access."""
 WAITS = {
-    Stream.PRODUCTS: "wgmma.wait_group for its group, then a barrier or an arrival, before the write",
+    Stream.PRODUCTS: "wgmma.wait_group for its group, then a barrier or an arrival, before the "
+    "write",
     Stream.STORES: "cp.async.bulk.wait_group.read by the thread that issued it, then a barrier, "
     "before the write",
     Stream.LOADS: "a wait for the copy's mbarrier in between",
