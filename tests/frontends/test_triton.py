@@ -246,6 +246,26 @@ def test_descriptors_are_tensor_maps_on_hopper() -> None:
     assert torch.equal(out, x + 1)
 
 
+def test_memory_of_an_allocator_is_aligned_as_on_a_gpu() -> None:
+    from triton.runtime import _allocation
+
+    asked = []
+
+    def allocate(size: int, align: int, stream: object) -> torch.Tensor:
+        """Memory as of torch.empty on a CPU: at a multiple of 64, of no more than that."""
+        memory = torch.empty(size + 256, dtype=torch.int8)
+        asked.append(align)
+        return memory[(64 - memory.data_ptr()) % 128 :][:size]
+
+    x, out = uniform(40, 64), torch.zeros(40, 64)
+    token = _allocation._allocator.set(allocate)
+    try:
+        features.device_descriptor[3, 2](x, out, 40, 64, BM=16, BN=32)
+    finally:
+        _allocation._allocator.reset(token)
+    assert asked == [128] and torch.equal(out, x + 1)
+
+
 @pytest.mark.parametrize("warps", [4, 8])
 def test_products_are_those_of_warpgroups_on_hopper(warps: int) -> None:
     draw = np.random.default_rng(warps)

@@ -163,9 +163,13 @@ def _scratch(nbytes: int, align: int, which: str) -> Any:
     if not nbytes:
         return None
     allocator = getattr(_allocation, which).get()
-    if isinstance(allocator, _allocation.NullAllocator):
-        return Scratch(nbytes, align)
-    return allocator(nbytes, align, 0)
+    if not isinstance(allocator, _allocation.NullAllocator):
+        buffer = allocator(nbytes, align, 0)
+        # Allocators ignore `align`: tensors of a GPU begin at multiples of 512, those of the CPU
+        # at multiples of 64.
+        if buffer.data_ptr() % align == 0:
+            return buffer
+    return Scratch(nbytes, align)
 
 
 def assemble(text: str, arch: str) -> dict[str, Resources]:
