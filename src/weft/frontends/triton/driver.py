@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
@@ -87,25 +87,29 @@ class SimDriver(DriverBase):  # type: ignore[misc]
     """The driver; each simulated GPU in use has its own device number."""
 
     launcher_cls = Launcher
+    _devices: ClassVar[list[tuple[GpuModel, bool]]] = []
+    """The GPUs of all drivers of the process: Triton caches kernels and limits by their numbers."""
 
     def __init__(self, model: GpuModel, fast: bool, first: int) -> None:
         """`first` is the number of the first device."""
-        self.first = self.current = first
-        self._devices = [(model, fast)]
+        self.first, self._own = first, (model, fast)
+        self.current = self._number(model, fast)
         self.utils = SimUtils(self)
 
+    def _number(self, model: GpuModel, fast: bool) -> int:
+        if (model, fast) not in self._devices:
+            self._devices.append((model, fast))
+        return self.first + self._devices.index((model, fast))
+
     def simulated(self, device: int) -> tuple[GpuModel, bool]:
-        """(model, fast tensor cores) of a device number; unknown numbers mean the first."""
+        """(model, fast tensor cores) of a device number; unknown numbers mean the driver's own."""
         number = device - self.first
-        return self._devices[number if 0 <= number < len(self._devices) else 0]
+        return self._devices[number] if 0 <= number < len(self._devices) else self._own
 
     @contextmanager
     def simulating(self, model: GpuModel, fast: bool) -> Iterator[None]:
         """Send launches inside to this GPU; Triton caches kernels per device number."""
-        # Numbers are never reused: Triton caches compiled kernels by them.
-        if (model, fast) not in self._devices:
-            self._devices.append((model, fast))
-        before, self.current = self.current, self.first + self._devices.index((model, fast))
+        before, self.current = self.current, self._number(model, fast)
         try:
             yield
         finally:
