@@ -334,7 +334,7 @@ class Clocks:
         b.helper("sanitizer_proxy_fence", [_P, _I32], None, body)(p, warp)
 
     def release(self, b: Builder, p: Val, warp: Val, clock: Val) -> None:
-        """Release a warp's accesses before a clock to whoever acquires next."""
+        """Release a warp's accesses before a clock to those that acquire next."""
         at = b.at(b.at(p, self.slot.shared), warp.zext("i64") << 3)
         put(b, _larger(word(b, at), clock), at)
 

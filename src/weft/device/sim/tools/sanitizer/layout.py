@@ -182,4 +182,4 @@ class FindingKind:
     PARITY_PASSES, PARITY_BLOCKS = 17, 18
     PROXY, TILE_OVERWRITTEN, TILE_READ_EARLY, TILE_WRITTEN_TWICE = 22, 23, 24, 25
     SUM_USED, LEFT_CHANGED, UNFENCED_REGISTER = 19, 20, 21
-    """Found in the code, not in a run: see `product_registers`."""
+    """Found in the code, not in a run: see `asynchronous.registers`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weft.device.sim.tools.sanitizer.async_operations import Stream
+from weft.device.sim.tools.sanitizer.asynchronous.operations import Stream
 from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record
 from weft.device.sim.tools.sanitizer.observer import Raw
 

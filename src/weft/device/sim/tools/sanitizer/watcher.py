@@ -17,9 +17,10 @@ from weft.device.sim.tools.sanitizer import (
     clusters,
     endless_loops,
     origins,
-    product_registers,
     undefined,
 )
+from weft.device.sim.tools.sanitizer.asynchronous import registers
+from weft.device.sim.tools.sanitizer.asynchronous.tiles import Tiles, is_used
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
@@ -43,7 +44,6 @@ from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import AccessPattern
 from weft.device.sim.tools.sanitizer.shared_log import SharedLog
-from weft.device.sim.tools.sanitizer.tiles import Tiles, is_used
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -313,7 +313,7 @@ class Sanitizing(Watcher):
             "undefined": self.undefined.plan.nbytes,
             "clusters": self.clustered and not self.unseen,
             "tiles": self.tiles.used,
-            "registers": product_registers.misuses(self.e.program),
+            "registers": registers.misuses(self.e.program),
         }
 
     def _own(self) -> list[tuple[int, list[int]]]:

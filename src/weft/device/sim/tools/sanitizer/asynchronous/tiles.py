@@ -2,7 +2,7 @@
 
 Each 16 bytes have two records here, of the last write and of the last read. A record is like those
 of `layout`, but an asynchronous operation has its stream and number instead of a clock
-(`async_operations`). Generic accesses are compared with asynchronous ones only; the records of
+(`operations`). Generic accesses are compared with asynchronous ones only; the records of
 words do the rest. What a thread writes is visible to the asynchronous proxy after a fence of that
 proxy: by the writer, or by a thread that is ordered after the write.
 """
@@ -13,7 +13,7 @@ from weft.device.sim.access import AccessUnit, MemoryAccess
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields, Space
 from weft.device.sim.memory.warpgroups.tiles import Gather, each_place
-from weft.device.sim.tools.sanitizer.async_operations import AsyncOperations, Stream
+from weft.device.sim.tools.sanitizer.asynchronous.operations import AsyncOperations, Stream
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record
@@ -63,7 +63,7 @@ class Tiles:
         if row.ordering is Ordering.PROXY_FENCE and "async" in ins.parts:
             with b.when(e.executing().ne(0)):
                 w.clocks.proxy_fence(b, w.p, e.warp)
-        elif step == _WITH_COPIES:  # whoever waits for the mbarrier has waited for the copies
+        elif step == _WITH_COPIES:  # those that wait for the mbarrier have waited for the copies
             self.operations.wait(b, w.p, e.warp, Stream.COPIES, -1)
         elif step is not None and step.by in _STREAMS:
             stream = _STREAMS[step.by]

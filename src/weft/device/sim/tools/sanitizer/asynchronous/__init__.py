@@ -1,0 +1,1 @@
+"""Asynchronous operations: copies, products of warpgroups, and the tiles that they access."""
