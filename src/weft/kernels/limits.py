@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from weft.device.base import LaunchConfig, Limits
-from weft.device.clusters import check_cluster
 from weft.device.summary import KernelSummary
 from weft.errors import LaunchError
 from weft.source.resources import Resources
@@ -41,7 +40,10 @@ def check(
             )
     _check_threads(name, entry, config.block, m)
     _check_shared(name, entry, config, m)
-    check_cluster(name, entry.directives, config, m.name, m.max_cluster)
+    if config.cluster is not None or any("cluster" in name for name in entry.directives):
+        from weft.device.clusters import check_cluster
+
+        check_cluster(name, entry.directives, config, m.name, m.max_cluster)
     if resources is not None:
         _check_registers(name, prod(config.block), m, resources)
 

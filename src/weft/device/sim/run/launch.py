@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.device.base import Allocation, LaunchConfig, Packed
-from weft.device.clusters import cluster_of
+from weft.device.base import Allocation, Dim3, LaunchConfig, Packed
 from weft.device.sim import schedules
 from weft.device.sim.layout import ContextFields, Run
 from weft.device.sim.run import settings
@@ -78,7 +77,7 @@ class LaunchPlan:
         self.sim, self.entry, self.config, self.observer = sim, entry, config, observer
         self.cooperative, self.scheduled = cooperative, scheduled
         self.total = config.grid[0] * config.grid[1] * config.grid[2]
-        self.cluster = cluster_of(config, sim.entry(entry).directives)
+        self.cluster = self._cluster()
         self._symbols = int(sim.place().ctypes.data)
         self._under: dict[str, LaunchPlan] = {}
         self._prepared = False
@@ -104,6 +103,15 @@ class LaunchPlan:
             self._slots = self._whole_clusters(self._slots)
         self._idle_one = self._idle(1)
         self._prepared = True
+
+    def _cluster(self) -> Dim3 | None:
+        """The cluster that the launch or its kernel asks for."""
+        directives = self.sim.entry(self.entry).directives
+        if self.config.cluster is None and "reqnctapercluster" not in directives:
+            return None
+        from weft.device.clusters import cluster_of
+
+        return cluster_of(self.config, directives)
 
     def _whole_clusters(self, slots: int) -> int:
         """Slots for whole clusters, whose blocks run together."""

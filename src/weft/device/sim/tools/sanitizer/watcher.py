@@ -13,13 +13,12 @@ from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import (
     batches,
     bounds,
-    bulk,
     clusters,
     endless_loops,
     origins,
     undefined,
 )
-from weft.device.sim.tools.sanitizer.asynchronous import registers
+from weft.device.sim.tools.sanitizer.asynchronous import bulk, registers
 from weft.device.sim.tools.sanitizer.asynchronous.tiles import Tiles, is_used
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word

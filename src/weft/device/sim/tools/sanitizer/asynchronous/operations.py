@@ -123,7 +123,7 @@ class AsyncOperations:
         fn(p, warp, b.integer("i64", pending))
 
     def tested(self, b: Builder, p: Val, barrier: Val) -> None:
-        """Complete the copies that report to an mbarrier: the next that acquire it are after them."""
+        """Complete the copies that report to an mbarrier: later acquirers are after them."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, barrier = args
