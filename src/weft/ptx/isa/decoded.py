@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from weft.ptx.isa.columns import GENERIC, Participants, ResultForm
+from weft.ptx.isa.columns import GENERIC, Ordering, Participants, ResultForm
 from weft.ptx.isa.row import InstructionRow
 from weft.ptx.model import SIZES
 from weft.records import dataclass
@@ -119,6 +119,16 @@ class Decoded:
     def is_bulk(self) -> bool:
         """True for bulk copies, and for what commits and awaits them."""
         return "bulk" in self.parts
+
+    @functools.cached_property
+    def fences_async_proxy(self) -> bool:
+        """True for `fence.proxy.async`, which orders accesses of threads and asynchronous ones."""
+        return self.row.ordering is Ordering.PROXY_FENCE and "async" in self.parts
+
+    @functools.cached_property
+    def fences_products(self) -> bool:
+        """True for `wgmma.fence`, which orders accesses to registers of products."""
+        return self.row.base == "wgmma" and "fence" in self.parts
 
     @functools.cached_property
     def is_tensor(self) -> bool:

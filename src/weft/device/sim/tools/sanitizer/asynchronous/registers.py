@@ -23,7 +23,6 @@ _COMMIT = Async(AsyncStep.COMMIT, Completion.PRODUCTS)
 _WAIT = Async(AsyncStep.WAIT, Completion.PRODUCTS)
 _OLDEST = 16
 """Groups are counted up to this number; older ones are alike."""
-_FENCE = ("wgmma", "fence")
 
 Pending = dict[str, tuple[int, int]]
 """Register -> (groups committed since its product, the product's instruction)."""
@@ -112,7 +111,7 @@ def _step(program: KernelProgram, state: _State, ins: Instruction) -> list[Misus
             assert isinstance(pending, Imm), "the row takes nothing else"
             state.sums = {r: x for r, x in state.sums.items() if x[0] <= pending.value}
             state.left = {r: x for r, x in state.left.items() if x[0] <= pending.value}
-        case _ if tuple(ins.parts[:2]) == _FENCE:
+        case _ if decode(ins).fences_products:
             state.fresh, state.fenced = {}, True
         case _:
             return _other(program, state, ins)

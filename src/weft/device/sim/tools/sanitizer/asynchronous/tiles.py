@@ -21,7 +21,7 @@ from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ir.tensor_operand import N
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Async, AsyncStep, Completion, Ordering
+from weft.ptx.isa.columns import Async, AsyncStep, Completion
 from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of
 from weft.ptx.isa.matrix.warpgroup_form import PIECE, PIECES, ROWS
 from weft.ptx.model import Imm, Instruction
@@ -60,7 +60,7 @@ class Tiles:
             return
         e, b, w = self.w.e, self.w.e.b, self.w
         step = row.async_
-        if row.ordering is Ordering.PROXY_FENCE and "async" in ins.parts:
+        if decode(ins).fences_async_proxy:
             with b.when(e.executing().ne(0)):
                 w.clocks.proxy_fence(b, w.p, e.warp)
         elif step == _WITH_COPIES:  # those that wait for the mbarrier have waited for the copies
