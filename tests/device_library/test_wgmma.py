@@ -1,4 +1,4 @@
-"""weft/wgmma.cuh, against NumPy. Without sm_90a, as on the simulated GPU, mma.sync multiplies."""
+"""weft/wgmma.cuh, against NumPy: by wgmma, and by mma.sync for other GPUs."""
 
 from __future__ import annotations
 
