@@ -30,7 +30,7 @@ SECTIONS = {
         "cuda load_ptx kernel Module Kernel Launch cdiv synchronize"
         " texture Texture surface Surface tensor_map im2col_map TensorMap",
     ),
-    "Check results": ("weft", "check Report Verdict Op Case"),
+    "Check results": ("weft", "check schedule Report Verdict Op Case"),
     "Sanitize": ("weft", "sanitize"),
     "weft.sanitizer": ("weft.sanitizer", "empty filled sanitize Report Access Finding"),
     "Profile": ("weft", "profile Profile Advice Roofline Section Changes"),

@@ -32,7 +32,7 @@ NETS, OPS = "tests/triton_kernels/nets.py", "src/weft/ladders"
 NUMBA = "benchmarks/kernels/numba_kernels.py"
 PACKAGES = {"triton": "triton", "numba": "numba-cuda"}
 ANY = "sim:a100"
-"""Triton compiles for the model: what an A100 runs, every later GPU runs as well."""
+"""The compilers make code for the model: what an A100 runs, every later GPU runs as well."""
 DRIVERS = "8.8"
 """The newest PTX version that files are marked with: drivers refuse what is newer than they."""
 _UNPACK = {"f32": "<f", "f64": "<d", "f16": "<e"}
@@ -142,7 +142,7 @@ def compiled(row: CarriedKernel) -> str:
         )
     else:
         taken = given
-        launch, values = weft.kernel(_kernel(row))[row.grid, row.block].plain(*given)
+        launch, values = weft.kernel(_kernel(row), device=ANY)[row.grid, row.block].plain(*given)
     kernel, shape = launch.kernel, launch.config
     entry = kernel.summary
     block = kernel.packer.pack(values)[0]

@@ -350,7 +350,7 @@ def test_the_ptx_of_a_program(tmp_path: Path) -> None:
     out = tmp_path / "hello.ptx"
     command = [sys.executable, "-m", "weft", "ptx", str(PROGRAMS / "hello.cu"), "-o", str(out)]
     subprocess.run([*command, "--json"], check=True, capture_output=True)
-    assert ".entry _Z5helloPKc" in out.read_text() and ".target sm_80" in out.read_text()
+    assert ".entry _Z5helloPKc" in out.read_text() and ".target sm_90a" in out.read_text()
 
 
 def test_the_output_of_a_program_is_not_among_the_json_of_a_check() -> None:

@@ -147,6 +147,12 @@ def schedule(name: str | Schedule | None) -> Iterator[None]:
     """Run the launches inside under a schedule: `first`, `last` or `random:N`.
 
     Only the simulated GPU has schedules. None restores what `WEFT_SCHEDULE` says.
+
+    >>> x = np.ones(4, np.float32)
+    >>> with weft.schedule("random:7"):
+    ...     module.scale[1, 32](x, 2.0, 4)
+    >>> print(x)
+    [2. 2. 2. 2.]
     """
     if name is not None and not isinstance(name, Schedule):
         name = parse(name)

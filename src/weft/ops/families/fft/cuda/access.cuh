@@ -10,7 +10,7 @@ using namespace weft;
 // Strides are in elements of the tensor.
 STRUCT_PROBLEM  // see structs.py
 
-    // The origins of a block's transforms. JOINED: its transforms number c, c + 1, … go on from one
+    // The origins of a block's transforms. JOINED: its transforms, from number c on, go on from one
     // row of `count` to the next, so that short rows fill a block together.
     struct Origin {
     long long in, out;
