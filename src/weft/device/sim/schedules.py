@@ -144,9 +144,9 @@ def named(name: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def schedule(name: str | Schedule | None) -> Iterator[None]:
-    """Run the launches inside under a schedule: `first`, `last` or `random:N`.
+    """Run the launches inside under a schedule, on the simulated GPU.
 
-    Only the simulated GPU has schedules. None restores what `WEFT_SCHEDULE` says.
+    name  `first`, `last` or `random:N`; None restores what `WEFT_SCHEDULE` says
 
     >>> x = np.ones(4, np.float32)
     >>> with weft.schedule("random:7"):
