@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,6 @@ from typer.testing import CliRunner
 
 import weft
 from weft.cli import app
-from weft.device.sim import schedules
 
 pytestmark = pytest.mark.sim
 
@@ -75,13 +76,15 @@ def test_file_is_checked_under_schedules(tmp_path: Path) -> None:
     assert done.exit_code == 1 and row["schedule"] == "last", row
 
 
-def test_script_runs_under_a_schedule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_script_runs_under_a_schedule(tmp_path: Path) -> None:
+    """In a process of its own: `weft run` changes the one that it runs in."""
     file = tmp_path / "script.py"
     file.write_text("from weft.device.sim import schedules; print(schedules.active())\n")
-    monkeypatch.setenv(schedules.VARIABLE, "")  # restored after the test
-    done = CliRunner().invoke(app, ["run", "--schedule", "random:7", str(file)])
-    assert "random:7" in done.output + capsys.readouterr().out
-    done = CliRunner().invoke(app, ["run", "--schedule", "middle", str(file)])
-    assert done.exit_code == 2 or "first, last or random:N" in str(done.exception) + done.output
+
+    def under(schedule: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "weft", "run", "--schedule", schedule, str(file)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert under("random:7").stdout == "random:7\n"
+    refused = under("middle")
+    assert refused.returncode and "first, last or random:N" in refused.stderr
