@@ -36,7 +36,13 @@ CALLS: dict[str, Callable[[], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+QUICK = ("softmax", "sort", "matmul", "attention")
+"""The rows of the default set: a row per warp, shared memory, copies, and warpgroups."""
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CALLS]
+)
 def test_same_bits_under_schedules(name: str) -> None:
     call = CALLS[name]
     want = call()
