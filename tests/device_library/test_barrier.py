@@ -15,3 +15,9 @@ def test_threads_wait_for_copies(tiles: int) -> None:
     y = np.zeros(64, np.float32)
     run("barrier", "sums", (1, 128), x, y, tiles)
     np.testing.assert_array_equal(y, x.reshape(tiles, 64).sum(0)[::-1])
+
+
+def test_a_block_arrives_at_the_barrier_of_another() -> None:
+    y = np.zeros(32, np.float32)
+    run("barrier", "turns", (2, 32, 0, None, 2), y)
+    np.testing.assert_array_equal(y, np.arange(32))

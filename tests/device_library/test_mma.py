@@ -52,3 +52,10 @@ def test_eight_rows_lie_in_different_banks() -> None:
         assert sorted(places.reshape(-1)) == list(range(0, 64 * bytes_, 16)), "each place once"
         rows = places.reshape(8, 8, -1) // 16 % 8
         assert (np.sort(rows, 1) == np.arange(8)[:, None]).all()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matrices_are_stored_as_they_are_loaded(transposed: bool) -> None:
+    x, y = random(9).normal(size=(16, 16)).astype(np.float16), np.zeros((16, 16), np.float16)
+    run("mma", f"stored<{str(transposed).lower()}>", (1, 32), x, y)
+    np.testing.assert_array_equal(y, x.T if transposed else x)

@@ -14,7 +14,7 @@ import weft
 _sanitized: set[tuple[str, str]] = set()
 
 
-def run(header: str, kernel: str, config: Sequence[int], *args: Any) -> None:
+def run(header: str, kernel: str, config: Sequence[int | None], *args: Any) -> None:
     """Launch a kernel of kernels/device_library/<header>.cu; results are in the arrays of `args`.
 
     On the simulated GPU the first instance of a kernel runs again under the sanitizer, on copies

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.device import arrays
 from weft.device.arrays import ArrayMemory
 from weft.device.base import Allocation, MapArgument
 from weft.device.tensor_map_encoding import MapRequest, encode
-from weft.device.tensor_map_layout import MAP_ALIGN, MAP_BYTES
+from weft.device.tensor_map_layout import MAP_ALIGN, MAP_BYTES, MapFields
 
 if TYPE_CHECKING:  # it takes a while to import
     from numpy.typing import NDArray
@@ -56,6 +58,24 @@ class TensorMap(MapArgument):
             self._copy = _host_copy(self.data) if self.device is None else _gpu_copy(self)
         address = self._copy.ctypes.data if self.device is None else int(self._copy)
         return Allocation(address, MAP_BYTES, True, "the tensor map")
+
+
+def over(request: MapRequest, tensor: Any) -> TensorMap:
+    """The map of a request whose address is the first element of a one-dimensional tensor."""
+    memory = arrays.view(tensor)
+    return TensorMap(replace(request, address=memory.address), memory, tensor.nbytes)
+
+
+OPEN_ADDRESS = 1 << 20
+"""Stands for the address of a map that is made before its tensor is there."""
+
+
+def open_map(request: MapRequest, device: int) -> bytes:
+    """The map as a GPU's driver encodes it; its first eight bytes are those of the address."""
+    data = _by_driver(replace(request, address=OPEN_ADDRESS), device)
+    at = MapFields.ADDRESS
+    assert data[at : at + 8] == OPEN_ADDRESS.to_bytes(8, "little"), "the driver's maps have changed"
+    return data
 
 
 def _host_copy(data: bytes) -> NDArray[np.uint8]:

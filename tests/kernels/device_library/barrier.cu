@@ -27,3 +27,15 @@ __global__ void sums(const float* x, float* y, int tiles) {
     }
     if (threadIdx.x >= 64) y[i] = sum;
 }
+
+// Block 1 of a cluster tells block 0 that it may write.
+__global__ void turns(float* y) {
+    __shared__ Barrier ready;
+    unsigned block;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(block));
+    if (threadIdx.x == 0) ready.init(2), publish_barriers(), ready.arrive_expecting(0);
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    if (block == 1 && threadIdx.x == 0) ready.arrive_at(0);
+    if (block == 0) ready.wait(0), y[threadIdx.x] = threadIdx.x;
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}

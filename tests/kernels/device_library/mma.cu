@@ -82,3 +82,20 @@ template __global__ void product<__nv_bfloat16, false>(const __nv_bfloat16*, con
 template __global__ void product<__nv_bfloat16, true>(const __nv_bfloat16*, const __nv_bfloat16*,
                                                       float*);
 template __global__ void chain<__nv_bfloat16>(const __nv_bfloat16*, float*);
+
+// y = x, or its transpose, through the fragments of a matrix of 16 x 16.
+template <bool TRANSPOSED>
+__global__ void stored(const __half* x, __half* y) {
+    __shared__ __align__(16) __half from[256], to[256];
+    for (int i = threadIdx.x; i < 256; i += 32) from[i] = x[i];
+    __syncwarp();
+    unsigned of[4];
+    load_matrices_x4(of, shared_address(from + a_row(16)));
+    if (TRANSPOSED) {
+        unsigned other = of[1];
+        of[1] = of[2], of[2] = other;
+    }
+    store_matrices_x4<TRANSPOSED>(shared_address(to + a_row(16)), of);
+    __syncwarp();
+    for (int i = threadIdx.x; i < 256; i += 32) y[i] = to[i];
+}

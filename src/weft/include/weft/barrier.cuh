@@ -30,6 +30,24 @@ struct Barrier {
                          shared_address(this))
                      : "memory");
     }
+    // Arrives, and lets the phase expect so many bytes more, of copies of boxes (tma.cuh). Needs
+    // sm_90.
+    __device__ void arrive_expecting(int bytes) {
+        asm volatile(
+            "{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(
+                shared_address(this)),
+            "r"(bytes)
+            : "memory");
+    }
+    // Arrives at the barrier at the same address in another block of the cluster. What this thread
+    // has read before may be overwritten then; what it has written is not published. Needs sm_90.
+    __device__ void arrive_at(int block) {
+        asm volatile(
+            "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+            " mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(this)),
+            "r"(block)
+            : "memory");
+    }
     // Arrives when all earlier asynchronous copies of this thread are complete.
     __device__ void arrive_after_copies() {
         asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(this))
@@ -53,5 +71,11 @@ struct Barrier {
 #undef WEFT_WAIT
     }
 };
+
+// Makes initialised barriers visible to copies of boxes and to the other blocks of a cluster: the
+// thread that calls init calls it, before the barrier of the block or the cluster. Needs sm_90.
+__device__ inline void publish_barriers() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 }  // namespace weft

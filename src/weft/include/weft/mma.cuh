@@ -91,6 +91,23 @@ __device__ inline void c_to_a(unsigned* a, const float* low, const float* high) 
     a[2] = pack<T>(high[0], high[1]), a[3] = pack<T>(high[2], high[3]);
 }
 
+// Stores four matrices of 8 x 8 elements of 16 bits in shared memory, as load_matrices_x4 loads
+// them: lane i names the address of row i % 8 of matrix i / 8. TRANSPOSED: of column i % 8. Needs
+// sm_90.
+template <bool TRANSPOSED = false>
+__device__ inline void store_matrices_x4(unsigned shared, const unsigned* a) {
+    if constexpr (TRANSPOSED)
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
+            "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+            : "memory");
+    else
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
+            "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+            : "memory");
+}
+
 // Rounds to tf32, to the nearest, ties away from 0; returns the bits of a float.
 __device__ inline unsigned to_tf32(float x) {
     unsigned y;

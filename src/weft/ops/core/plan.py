@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from weft.device.tensor_map_encoding import MapRequest
 from weft.kernels import Kernel
 
 
@@ -72,22 +73,33 @@ class Constant(NamedTuple):
     make: Callable[[], torch.Tensor]
 
 
+class Map(NamedTuple):
+    """A kernel argument: the tensor map of a tensor; `request` leaves its address open."""
+
+    pointer: Pointer
+    request: MapRequest
+
+
 COUNTERS = 1024
 PARTIALS = 32 * 1024
-Argument = Pointer | Counters | Constant | Word | int | float | bytes | None
+Argument = Pointer | Counters | Constant | Word | Map | int | float | bytes | None
 """None is a null pointer, bytes are a struct."""
 Dim = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One launch. Numbers and structs are fixed; addresses are set in each call."""
+    """One launch. Numbers and structs are fixed; addresses are set in each call.
+
+    cluster  the blocks of a cluster; None: none
+    """
 
     kernel: Kernel
     grid: Dim
     block: Dim
     args: tuple[Argument, ...]
     shared: int = 0
+    cluster: Dim | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from weft.device import devices
+from weft.device import devices, tensor_map
 from weft.device.base import LaunchConfig, LaunchTarget, PreparedLaunch
 from weft.device.gpu.addressed_launch import AddressedLaunch, addressed
 from weft.ops.core.plan import (
@@ -22,6 +22,7 @@ from weft.ops.core.plan import (
     Buffer,
     Constant,
     Counters,
+    Map,
     Plan,
     Pointer,
     Step,
@@ -49,7 +50,7 @@ def _simulated(plan: Plan, count: int) -> Run:
         # New zeros for each call: kernels of two threads must not share them.
         zeros = _cleared(torch.device("cpu"))
         for step in plan.steps:
-            launch = step.kernel[step.grid, step.block, step.shared]
+            launch = step.kernel[step.grid, step.block, step.shared, None, step.cluster]
             launch(*(_value(argument, memory, words, zeros) for argument in step.args))
         return result(tensors[count : count + len(plan.outputs)])
 
@@ -78,6 +79,8 @@ def _value(argument: Any, memory: Sequence[Any], words: Sequence[int], zeros: to
         return words[argument.number]
     if isinstance(argument, Constant):
         return constant(argument, torch.device("cpu"))
+    if isinstance(argument, Map):
+        return tensor_map.over(argument.request, _value(argument.pointer, memory, words, zeros))
     if not isinstance(argument, Pointer):
         return argument
     tensor = memory[argument.number]
@@ -129,9 +132,10 @@ class Prepared(NamedTuple):
 
 def prepare(step: Step, device: int) -> Prepared:
     """Load the kernel of a step on a GPU."""
-    config = LaunchConfig(_three(step.grid), _three(step.block), step.shared)
+    cluster = None if step.cluster is None else _three(step.cluster)
+    config = LaunchConfig(_three(step.grid), _three(step.block), step.shared, cluster)
     kernel, packer = step.kernel, step.kernel.packer
-    params = packer.pack([_open(a) if _is_address(a) else a for a in step.args])[0]
+    params = packer.pack([_open(a, device) if _is_address(a) else a for a in step.args])[0]
     fields = zip(step.args, packer.params, strict=True)
     offsets = [(argument, field.offset) for argument, field in fields if _is_address(argument)]
     gpu = devices.real(device)
@@ -146,12 +150,14 @@ def _launch(step: Step, device: int) -> AddressedLaunch:
 
 
 def _is_address(argument: Any) -> bool:
-    """True if each call sets this argument: eight bytes."""
-    return isinstance(argument, Pointer | Counters | Constant | Word)
+    """True if each call sets this argument: eight bytes, the first ones of a tensor map."""
+    return isinstance(argument, Pointer | Counters | Constant | Word | Map)
 
 
-def _open(argument: Any) -> int | None:
+def _open(argument: Any, device: int) -> int | bytes | None:
     """The value of an argument until a call sets it."""
+    if isinstance(argument, Map):
+        return tensor_map.open_map(argument.request, device)
     return 0 if isinstance(argument, Word) else None
 
 
@@ -162,6 +168,8 @@ def _address(argument: Any, names: Sequence[str]) -> str:
         return f"w{argument.number}"
     if isinstance(argument, Constant):
         return _label(argument)
+    if isinstance(argument, Map):
+        argument = argument.pointer
     name = f"{names[argument.number]}.data_ptr()"
     return f"{name} + {argument.offset}" if argument.offset else name
 

@@ -15,7 +15,7 @@ from weft.device.gpu import machine, native_launch, pending
 from weft.device.gpu.addressed_launch import call_of, checked
 from weft.device.gpu.call import LaunchSlot
 from weft.ops.core import runner
-from weft.ops.core.plan import Constant, Counters, Plan, Pointer, Step, Word
+from weft.ops.core.plan import Constant, Counters, Map, Plan, Pointer, Step, Word
 
 Row = tuple[Any, ...]
 """A step as the C++ code reads it: its kind, then its parts."""
@@ -75,6 +75,8 @@ def _kernel(step: Step, device: torch.device, words: Sequence[int] | None) -> Ro
     launch, packed, arguments = runner.prepare(step, device.index or 0)
     call, params, addresses = call_of(launch), bytearray(packed), []
     for argument, at in arguments:
+        if isinstance(argument, Map):
+            argument = argument.pointer  # a map begins with its address
         if isinstance(argument, Pointer):
             addresses.append((at, argument.number, argument.offset))
         elif isinstance(argument, Counters):
