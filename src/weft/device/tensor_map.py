@@ -62,8 +62,12 @@ class TensorMap(MapArgument):
 
 def over(request: MapRequest, tensor: Any) -> TensorMap:
     """The map of a request whose address is the first element of a one-dimensional tensor."""
+    from weft.device import tensor_map_limits  # a first launch needs no maps
+
     memory = arrays.view(tensor)
-    return TensorMap(replace(request, address=memory.address), memory, tensor.nbytes)
+    placed = replace(request, address=memory.address)
+    tensor_map_limits.check(placed)
+    return TensorMap(placed, memory, tensor.nbytes)
 
 
 OPEN_ADDRESS = 1 << 20

@@ -19,12 +19,13 @@ __device__ inline long long quotient(long long x, long long magic, long long shi
     return (long long)(__umul64hi(x, magic) >> shift);
 }
 
-// Returns the row (x) and column (y) of tile `index` of `rows` x `columns` tiles, in bands of eight
-// rows, column by column: neighbours share operands, which they find in the L2 cache.
+// Returns the row (x) and column (y) of tile `index` of `rows` x `columns` tiles, in bands of
+// HEIGHT rows, column by column: neighbours share operands, which they find in the L2 cache.
+template <int HEIGHT = 8>
 __device__ inline int2 tile_in_bands(int index, int rows, int columns) {
-    int band = index / (8 * columns), height = min(8, rows - band * 8);
-    int rest = index - band * 8 * columns;
-    return make_int2(band * 8 + rest % height, rest / height);
+    int band = index / (HEIGHT * columns), height = min(HEIGHT, rows - band * HEIGHT);
+    int rest = index - band * HEIGHT * columns;
+    return make_int2(band * HEIGHT + rest % height, rest / height);
 }
 
 // Returns the number of a block along y and z, for more blocks than the 65,535 of each.

@@ -17,6 +17,7 @@ from weft.ops.core.plan import Plan
 from weft.ops.families.matmul import (
     aligned_copy,
     half,
+    pipelined,
     short_k,
     skinny_m,
     skinny_n,
@@ -49,7 +50,7 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         found += skinny_m.candidates(skinny, request.target)
     if out.dtype is torch.float32:
         return found + tiled.candidates(made, request.target)
-    for kind in (half, warpgroup, unaligned, aligned_copy):
+    for kind in (half, pipelined, warpgroup, unaligned, aligned_copy):
         found += kind.candidates(made, request.target)
     return found
 

@@ -2,6 +2,7 @@
 // rows that begin anywhere.
 #pragma once
 #include <weft/convert.cuh>
+#include <weft/mma.cuh>
 #include "problem.cuh"
 
 // Stores a warp's part of a tile in shared memory, with bias and activation. EACH: rows differ in
@@ -36,6 +37,33 @@ __device__ void turn_tile(const G& tile, T* mine, const T* bias, const Problem& 
     }
 }
 
+// Stores `rows` rows of up to WN elements that begin anywhere, PITCH apart in shared memory: a lane
+// stores words of two elements, at even places of memory, from two words of the tile; the elements
+// before the first and after the last of them are stored alone.
+template <int WN, int PITCH, class T>
+__device__ void store_rows_anywhere(const T* mine, T* to, long long pitch, int rows, int columns) {
+    constexpr int WORDS = WN / 2, APART = WORDS < 32
+                                              ? 32 / WORDS
+                                              : 1;  // words of a row; rows that are stored at once
+    int lane = threadIdx.x % 32, row = lane / WORDS;
+    T* to_row = to + row * pitch;
+    const unsigned* words = reinterpret_cast<const unsigned*>(mine) + row * (PITCH / 2);
+#pragma unroll 4
+    for (; row < rows; row += APART, to_row += APART * pitch, words += APART * (PITCH / 2)) {
+        int odd = reinterpret_cast<size_t>(to_row) / 2 % 2;
+#pragma unroll
+        for (int w = lane % WORDS; w < WORDS; w += 32) {
+            int e = 2 * w + odd;
+            unsigned word = __funnelshift_r(words[w], w + 1 < WORDS ? words[w + 1] : 0, odd * 16);
+            if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
+            else if (e < columns)
+                *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
+            if (odd && w == 0 && columns > 0)
+                to_row[0] = mine[(words - reinterpret_cast<const unsigned*>(mine)) * 2];
+        }
+    }
+}
+
 // A warp turns its part of the tile in shared memory, so that lanes store neighbours: 16 bytes
 // each.
 template <int ACTIVATION, bool EACH, class G, class T>
@@ -56,27 +84,113 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
         }
         return;
     }
-    // Rows begin anywhere: a lane stores words of two elements, at even places of memory, from two
-    // words of the tile; the elements before the first and after the last of them are stored alone.
-    constexpr int WORDS = WN / 2, APART = WORDS < 32
-                                              ? 32 / WORDS
-                                              : 1;  // words of a row; rows that are stored at once
-    int columns = min(WN, p.N - c0), rows = min(WM, p.M - r0);
-    int row = lane / WORDS;
-    T* to_row = C + (r0 + row) * p.row_c + c0;
-    const unsigned* words = reinterpret_cast<const unsigned*>(mine) + row * (PITCH / 2);
-#pragma unroll 4
-    for (; row < rows; row += APART, to_row += APART * p.row_c, words += APART * (PITCH / 2)) {
-        int odd = reinterpret_cast<size_t>(to_row) / 2 % 2;
+    store_rows_anywhere<WN, PITCH>(mine, C + r0 * p.row_c + c0, p.row_c, min(WM, p.M - r0),
+                                   min(WN, p.N - c0));
+}
+
+// A warp stores results of tensor cores by parts in shared memory: 16 rows of `of[n]`, of 8 columns
+// each, of which at most WIDTH at a time. TRANSPOSED: the columns of C are contiguous.
+template <class T, bool TRANSPOSED, int WIDTH>
+struct StagedRows {
+    // 16 bytes more than a row of a part: eight rows lie in different banks.
+    static constexpr int PITCH = (TRANSPOSED ? 16 : WIDTH) + 8,
+                         PART = TRANSPOSED ? 32 : WIDTH,  // columns
+        ELEMENTS = (TRANSPOSED ? PART : 16) * PITCH;
+
+    // Stores the part of COLUMNS columns from of[n] on in shared memory.
+    template <int ACTIVATION, bool EACH, int COLUMNS, int N>
+    static __device__ void stage(const float (&of)[N][4], int n, T* mine, const T* bias,
+                                 const Problem& p, int r0, int c0) {
 #pragma unroll
-        for (int w = lane % WORDS; w < WORDS; w += 32) {
-            int e = 2 * w + odd;
-            unsigned word = __funnelshift_r(words[w], w + 1 < WORDS ? words[w + 1] : 0, odd * 16);
-            if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
-            else if (e < columns)
-                *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
-            if (odd && w == 0 && columns > 0)
-                to_row[0] = mine[(words - reinterpret_cast<const unsigned*>(mine)) * 2];
+        for (int c = 0; c < COLUMNS; c += 16) {
+            unsigned words[4];
+#pragma unroll
+            for (int side = 0; side < 2; ++side) {
+                float value[4] = {};
+                if (c + side * 8 < COLUMNS) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) value[i] = of[n + c / 8 + side][i];
+                    add_bias<EACH>(value, bias, p, r0, c0 + c + side * 8);
+                }
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    words[side * 2 + half] = pack<T>(activated<ACTIVATION>(value[half * 2]),
+                                                     activated<ACTIVATION>(value[half * 2 + 1]));
+            }
+            if constexpr (TRANSPOSED) {
+                // Matrices are those of 8 rows of C below each other, then those beside them.
+                int lane = lane_index(), column = c + lane % 8 + lane / 16 * 8;
+                store_matrices_x4<true>(shared_address(mine + column * PITCH + lane / 8 % 2 * 8),
+                                        words);
+            } else {
+                store_matrices_x4(shared_address(mine + c + a_row(PITCH)), words);
+            }
         }
     }
-}
+    template <bool EACH>
+    static __device__ void add_bias(float (&value)[4], const T* bias, const Problem& p, int r0,
+                                    int c0) {
+        if (!bias) return;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            int row = r0 + c_row(i), column = c0 + c_column(i);
+            if (EACH && row < p.M && column < p.N)
+                value[i] += to<float>(bias[row * p.row_bias + column * p.column_bias]);
+            if (!EACH && i < 2 && column < p.N) {
+                float added = to<float>(bias[column * p.column_bias]);
+                value[i] += added, value[i + 2] += added;
+            }
+        }
+    }
+    // Stores a part of `columns` columns, at row r0 and column c0 of C.
+    static __device__ void write(const T* mine, T* C, const Problem& p, int r0, int c0,
+                                 int columns) {
+        int lane = lane_index();
+        if constexpr (TRANSPOSED) {
+            T* to = C + r0 + c0 * p.column_c;
+            for (int n = lane; n < columns * 2; n += 32) {
+                int column = n / 2, row = n % 2 * 8;
+                if (c0 + column >= p.N) break;
+                const T* from = mine + column * PITCH + row;
+                T* there = to + column * p.column_c + row;
+                if (p.M % 8 == 0) {
+                    if (r0 + row < p.M) weft::store(there, load<8>(from));
+                } else {
+                    for (int i = 0; i < 8; ++i)
+                        if (r0 + row + i < p.M) there[i] = from[i];
+                }
+            }
+        } else if (p.N % 8 == 0) {
+            constexpr int VECTORS = WIDTH / 8;
+#pragma unroll
+            for (int n = lane; n < 16 * VECTORS; n += 32) {
+                int row = n / VECTORS, column = n % VECTORS * 8;
+                if (column < columns && r0 + row < p.M && c0 + column < p.N)
+                    weft::store(C + (r0 + row) * p.row_c + c0 + column,
+                                load<8>(mine + row * PITCH + column));
+            }
+        } else {
+            store_rows_anywhere<WIDTH, PITCH>(mine, C + r0 * p.row_c + c0, p.row_c,
+                                              min(16, p.M - r0), min(columns, p.N - c0));
+        }
+    }
+    template <int ACTIVATION, bool EACH, int N>
+    static __device__ void store(const float (&of)[N][4], T* mine, T* C, const T* bias,
+                                 const Problem& p, int r0, int c0) {
+        constexpr int WHOLE = N * 8 / PART, REST = N * 8 % PART;
+#pragma unroll
+        for (int part = 0; part < WHOLE; ++part) {
+            __syncwarp();  // the part before has been read
+            stage<ACTIVATION, EACH, PART>(of, part * PART / 8, mine, bias, p, r0, c0 + part * PART);
+            __syncwarp();
+            write(mine, C, p, r0, c0 + part * PART, PART);
+        }
+        if constexpr (REST > 0) {
+            __syncwarp();
+            stage<ACTIVATION, EACH, REST>(of, WHOLE * PART / 8, mine, bias, p, r0,
+                                          c0 + WHOLE * PART);
+            __syncwarp();
+            write(mine, C, p, r0, c0 + WHOLE * PART, REST);
+        }
+    }
+};

@@ -1,0 +1,55 @@
+// Clusters: blocks that run at the same time and read each other's shared memory. Needs sm_90.
+//
+//     __shared__ float sum;
+//     if (threadIdx.x == 0) sum = mine;
+//     weft::cluster_sync();  // all blocks have written
+//     float total = 0;
+//     for (int block = 0; block < weft::cluster_blocks(); ++block)
+//         total += weft::load_from(block, &sum);
+//     weft::cluster_sync();  // no block ends while others read its memory
+#pragma once
+#include "async.cuh"
+
+namespace weft {
+
+// Returns the number of this block in its cluster, and the number of blocks.
+__device__ inline int cluster_block() {
+    int at;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(at));
+    return at;
+}
+__device__ inline int cluster_blocks() {
+    int count;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
+    return count;
+}
+
+// Waits for all threads of all blocks that have not ended; what they have written is visible.
+__device__ inline void cluster_sync() {
+    asm volatile("barrier.cluster.arrive;" ::: "memory");
+    asm volatile("barrier.cluster.wait;" ::: "memory");
+}
+
+// Returns what lies at the address `shared` in another block of the cluster.
+__device__ inline float load_from(int block, const float* shared) {
+    float x;
+    asm volatile(
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2;"
+        " ld.shared::cluster.f32 %0, [there]; }"
+        : "=f"(x)
+        : "r"(shared_address(shared)), "r"(block)
+        : "memory");
+    return x;
+}
+__device__ inline float4 load_from(int block, const float4* shared) {
+    float4 x;
+    asm volatile(
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;"
+        " ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+        : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+        : "r"(shared_address(shared)), "r"(block)
+        : "memory");
+    return x;
+}
+
+}  // namespace weft

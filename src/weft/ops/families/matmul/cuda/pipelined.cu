@@ -1,0 +1,113 @@
+// Matrix products of 16-bit elements on Hopper: C = f(A B + bias), batched. Blocks stay and compute
+// one tile after another, or the blocks of a cluster share the K of one tile.
+#include <weft/block.cuh>
+#include <weft/cluster.cuh>
+#include <weft/convert.cuh>
+#include "pipelined.cuh"
+#include "store.cuh"
+
+// The registers of a thread: at launch, of a thread that copies, and of one that multiplies.
+template <int THREADS, int RESIDENT>
+struct Registers {
+    static constexpr int LAUNCH = 65536 / (THREADS * RESIDENT) / 8 * 8,
+                         COPYING = 40 / RESIDENT / 8 * 8 + 8,
+                         SPARE = (LAUNCH * THREADS - COPYING * 128) / (THREADS - 128) / 8 * 8,
+                         COMPUTING = SPARE < 240 ? SPARE : 240;
+    static constexpr bool MOVED = LAUNCH < 232;
+};
+
+// The sums of all blocks of a cluster, of this block's share of the columns. `room` is a float4 for
+// each thread and each 8 columns. Sums are added in the order of the blocks.
+template <int SPLITS, int ACROSS, int THREADS>
+__device__ void add_shares(const float (&of)[ACROSS][4], float (&sums)[ACROSS / SPLITS][4],
+                           float4* room) {
+    constexpr int MINE = ACROSS / SPLITS;
+    barrier_sync<THREADS>(1);  // all have read the last stage, which the shares replace
+#pragma unroll
+    for (int n = 0; n < ACROSS; ++n)
+        room[n * THREADS + threadIdx.x] = make_float4(of[n][0], of[n][1], of[n][2], of[n][3]);
+    cluster_sync();
+    int first = cluster_block() * MINE;
+#pragma unroll
+    for (int n = 0; n < MINE; ++n) {
+        float4 share[SPLITS];
+#pragma unroll
+        for (int block = 0; block < SPLITS; ++block)
+            share[block] = load_from(block, room + (first + n) * THREADS + threadIdx.x);
+        sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+#pragma unroll
+        for (int block = 0; block < SPLITS; ++block) {
+            sums[n][0] += share[block].x, sums[n][1] += share[block].y;
+            sums[n][2] += share[block].z, sums[n][3] += share[block].w;
+        }
+    }
+    cluster_sync();  // no block ends while others read its shares
+}
+
+// The tile of work number `at`, and the parts of K of a block.
+struct Work {
+    int row, column, batch;
+
+    template <int BM, int BN>
+    static __device__ Work number(int at, const Problem& p) {
+        int tiles = p.tiles_m * p.tiles_n, batch = at / tiles;
+        int2 tile = tile_in_bands<(BM < BN ? 16 : 8)>(at - batch * tiles, p.tiles_m, p.tiles_n);
+        return {tile.x * BM, tile.y * BN, batch};
+    }
+};
+
+// RESIDENT blocks share an SM and cover each other's waits. SPLITS blocks of a cluster share the K
+// of a tile. TRANSPOSED: the columns of C are contiguous, not its rows. EACH: see store.cuh.
+template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
+          bool B_KMAJOR, bool TRANSPOSED, int ACTIVATION, bool EACH>
+__global__ void __launch_bounds__(BM * 2 + 128, RESIDENT)
+    pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
+              const T* bias, T* C, const __grid_constant__ Problem p) {
+    using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
+    using Staged = StagedRows<T, TRANSPOSED, RESIDENT == 1 ? 64 : 32>;
+    using R = Registers<BM * 2 + 128, RESIDENT>;
+    constexpr int THREADS = BM * 2;
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    __shared__ typename G::Ring stages;
+    unsigned ring = slab_aligned(shared_address(bytes));
+    unsigned char* start = bytes + (ring - shared_address(bytes));
+    if (threadIdx.x == 0) stages.init(1, G::CONSUMERS * 4);
+    __syncthreads();
+
+    int steps = ceil_div(p.K, 64), works = p.tiles_m * p.tiles_n * p.batch;
+    int part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS, first = blockIdx.x / SPLITS;
+    int begin = steps * part / SPLITS, mine = steps * (part + 1) / SPLITS - begin;
+    if (warpgroup_index() == G::CONSUMERS) {
+        if constexpr (R::MOVED) fewer_registers<R::COPYING>();
+        if (threadIdx.x != THREADS) return;
+        prefetch_map(A), prefetch_map(B);
+        Turn<STAGES> turn;
+        for (int at = first; at < works; at += gridDim.x / SPLITS) {
+            Work work = Work::number<BM, BN>(at, p);
+            int2 batch = make_int2(p.batch_a ? work.batch : 0, p.batch_b ? work.batch : 0);
+            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, begin * 64, mine);
+        }
+        return;
+    }
+    if constexpr (R::MOVED) more_registers<R::COMPUTING>();
+    int consumer = warpgroup_index(), warp = threadIdx.x / 32;
+    G tile;
+    T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Staged::ELEMENTS;
+    for (int at = first; at < works; at += gridDim.x / SPLITS) {
+        tile.multiply(ring, stages, consumer, mine);
+        Work work = Work::number<BM, BN>(at, p);
+        const T* added = bias ? bias + work.batch * p.batch_bias : bias;
+        T* to = C + work.batch * p.batch_c;
+        int row = work.row + warp * 16;
+        if constexpr (SPLITS == 1) {
+            Staged::template store<ACTIVATION, EACH>(tile.of, staging, to, added, p, row,
+                                                     work.column);
+        } else {
+            constexpr int MINE = G::ACROSS / SPLITS;
+            float sums[MINE][4];
+            add_shares<SPLITS, G::ACROSS, THREADS>(tile.of, sums, reinterpret_cast<float4*>(start));
+            Staged::template store<ACTIVATION, EACH>(sums, staging, to, added, p, row,
+                                                     work.column + cluster_block() * MINE * 8);
+        }
+    }
+}

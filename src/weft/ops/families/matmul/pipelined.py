@@ -1,0 +1,93 @@
+"""Plan products of 16-bit elements whose operands tensor maps describe: Hopper's TMA and wgmma."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from weft.device.tensor_map_encoding import MapRequest
+from weft.device.tensor_map_layout import TYPES, ElementType
+from weft.kernels import cdiv
+from weft.ops.core import source
+from weft.ops.core.choose import Candidate
+from weft.ops.core.plan import Map, Plan, Step
+from weft.ops.core.target import Target
+from weft.ops.families.matmul.pipelined_model import STEP_K, TILES, PipelinedTile
+from weft.ops.families.matmul.product import Operand, Product, Side
+
+CAPABILITY = (9, 0)
+MOST_ELEMENTS = 2**31
+"""Elements along a dimension, and tiles of a launch: coordinates are ints."""
+SWIZZLE_128, L2_128 = 3, 2
+"""Numbers of a swizzle of 128 bytes and of fetches of 128 bytes in a tensor map."""
+
+
+def candidates(p: Product, gpu: Target) -> list[Candidate]:
+    """Candidates: none for other GPUs, nor for rows that are no whole vectors."""
+    wide = min(side.bytes for side in p.sides) == 16
+    largest = max(p.m, p.n, p.k, p.batch)
+    if gpu.capability != CAPABILITY or not wide or largest >= MOST_ELEMENTS or p.k < STEP_K:
+        return []
+    made = []
+    for tile in TILES:
+        for turned in (False, True):
+            made += _candidate(p.transposed() if turned else p, tile, turned, gpu)
+    return made
+
+
+def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> list[Candidate]:
+    a, b = p.sides
+    stage = tile.stage(a.k_major, b.k_major)
+    stages = tile.stages(gpu, stage)
+    # A tile that is much larger than C leaves a smaller one the same work.
+    if stages < 2 or tile.splits > cdiv(p.k, STEP_K) or 1 not in (p.row_c, p.column_c):
+        return []
+    name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
+    name += f", {tile.resident} an SM" if tile.resident > 1 else ""
+    name += f", K in {tile.splits}" if tile.splits > 1 else ""
+    works = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn) * p.batch
+    why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
+    build = functools.partial(plan, p, tile, stages, gpu)
+    return [Candidate(f"{name}, pipelined", tile.time(p, gpu, stage), why, build)]
+
+
+def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
+    """The plan for a tile."""
+    a, b = p.sides
+    transposed = p.column_c != 1
+    name = source.template(
+        "pipelined", source.ctype(p.out.dtype), tile.bm, tile.bn, stages, tile.resident,
+        tile.splits, a.k_major, b.k_major, transposed, p.activation, p.row_bias,
+    )  # fmt: skip
+    kernel = source.kernel("matmul/pipelined.cu", name)
+    tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
+    works = tiles[0] * tiles[1] * p.batch
+    rounds = cdiv(works, gpu.sms * tile.resident)
+    # No more blocks than the rounds need: an idle SM leaves the others power.
+    blocks = works * tile.splits if tile.splits > 1 else cdiv(works, rounds)
+    kind = next(t for t in TYPES if t.name == ("f16" if p.out.dtype == torch.float16 else "bf16"))
+    maps = (
+        _map(kind, p.a, a, p.m, p, tile.bm),
+        _map(kind, p.b, b, p.n, p, tile.bn),
+    )
+    args = (*maps, p.bias_pointer, p.c, p.problem(1, p.k, tiles, a.pitch, b.pitch))
+    shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
+    cluster = (tile.splits,) if tile.splits > 1 else None
+    step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster)
+    return Plan((*p.before, step), (p.out,), p.scratch)
+
+
+def _map(kind: ElementType, x: Operand, side: Side, extent: int, p: Product, along: int) -> Map:
+    """The map of an operand as (K, M or N, batch) if K is contiguous, else (M or N, K, batch)."""
+    inner, outer = (p.k, extent) if side.k_major else (extent, p.k)
+    # A row that is the only one, and a matrix that all products share, have no strides of their own.
+    pitch = side.pitch or inner
+    pitch = -(-pitch // 8) * 8 if outer == 1 else pitch
+    batch = x.batch or pitch * outer
+    sizes = (inner, outer, p.batch if x.batch else 1)
+    box = (64, along if side.k_major else 64, 1)
+    request = MapRequest(
+        kind, 0, sizes, (2 * pitch, 2 * batch), (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128
+    )
+    return Map(x.pointer, request)

@@ -1,0 +1,86 @@
+"""Cost model of products by warpgroups that read what tensor maps copied: tiles and seconds.
+
+Every constant is to be fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops.core.model import BLOCK_RESERVED
+from weft.ops.core.target import Target
+from weft.ops.families.matmul.half_model import SLAB_ALIGNMENT
+from weft.ops.families.matmul.model import traffic
+from weft.ops.families.matmul.product import Product
+
+STEP_K = 64
+"""K of a stage."""
+WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 176, 192, 256)
+"""Columns of a tile that a warpgroup multiplies by one instruction."""
+BARRIERS = 512
+"""Bytes of static shared memory, at most."""
+MOST_STAGES = 12
+
+
+class PipelinedTile(NamedTuple):
+    """A tile of C.
+
+    resident  blocks that share an SM
+    splits    blocks of a cluster that share the K of a tile
+    """
+
+    bm: int
+    bn: int
+    resident: int = 1
+    splits: int = 1
+
+    @property
+    def threads(self) -> int:
+        """A warpgroup for each 64 rows, and one that copies."""
+        return 2 * self.bm + 128
+
+    def stage(self, a_k_major: bool, b_k_major: bool) -> int:
+        """Bytes of a stage; an operand that is not contiguous along K has slabs of 64."""
+        columns = self.bn if b_k_major else cdiv(self.bn, 64) * 64
+        return 2 * STEP_K * (self.bm + columns)
+
+    @property
+    def staging(self) -> int:
+        """Bytes through which the warps store their results."""
+        width = 64 if self.resident == 1 else 32
+        return self.bm // 16 * max(16 * (width + 8), 32 * 24) * 2
+
+    def stages(self, gpu: Target, stage: int) -> int:
+        """Stages that fit."""
+        room = gpu.shared_per_sm // self.resident - BLOCK_RESERVED
+        room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging
+        return min(room // stage, MOST_STAGES)
+
+    def time(self, p: Product, gpu: Target, stage: int) -> float:
+        """Modelled seconds."""
+        works = cdiv(p.m, self.bm) * cdiv(p.n, self.bn) * p.batch * self.splits
+        steps = cdiv(cdiv(p.k, STEP_K), self.splits)
+        most = cdiv(works, gpu.sms)
+        math = 2 * self.bm * self.bn * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
+        loop = most * steps * max(math, stage / SM_RATE)
+        over = cdiv(most, self.resident) * (OVER + STORE * self.bm * self.bn)
+        total = works * steps * stage / L2_RATE
+        time = gpu.launch + max(loop + over, total, traffic(p) / gpu.bandwidth)
+        return time + (SPLIT if self.splits > 1 else 0.0)
+
+
+REACH = 0.8
+SM_RATE = 100e9
+L2_RATE = 9e12
+OVER = 1.5e-6
+STORE = 2e-11
+SPLIT = 1.5e-6
+TILES = tuple(
+    PipelinedTile(bm, bn, resident, splits)
+    for bm in (64, 128)
+    for bn in WIDTHS
+    for resident in ((1, 2) if bm * bn <= 128 * 128 else (1,))
+    for splits in (1, 2, 4)
+    if bn // 8 % splits == 0 and (splits == 1 or bn <= 128)
+)

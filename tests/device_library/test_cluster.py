@@ -1,0 +1,18 @@
+"""weft/cluster.cuh, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from device_library import run
+from everyday import random
+
+
+def test_blocks_read_each_other() -> None:
+    x, y = random(1).integers(-9, 9, (2, 4, 32)).astype(np.float32), np.zeros((2, 4, 32, 6), "f4")
+    run("cluster", "totals", (8, 32, 0, None, 4), x, y)
+    sums = x.sum(1, keepdims=True).repeat(4, 1)
+    for i in range(4):
+        np.testing.assert_array_equal(y[..., i], sums * (i + 1))
+    np.testing.assert_array_equal(y[..., 4], sums[..., :1].repeat(32, 2))
+    assert all((y[:, block, :, 5] == block).all() for block in range(4))

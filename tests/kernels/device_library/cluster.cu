@@ -1,0 +1,25 @@
+// Calls every function of weft/cluster.cuh.
+#include <weft/cluster.cuh>
+
+using namespace weft;
+
+// y[block] = the sums of all blocks of the cluster, each of its part of x.
+__global__ void totals(const float* x, float* y) {
+    __shared__ float4 pairs[32];
+    __shared__ float first;
+    float mine = x[blockIdx.x * 32 + threadIdx.x];
+    pairs[threadIdx.x] = make_float4(mine, 2 * mine, 3 * mine, 4 * mine);
+    if (threadIdx.x == 0) first = mine;
+    cluster_sync();
+    float4 sum = {};
+    float firsts = 0;
+    for (int block = 0; block < cluster_blocks(); ++block) {
+        float4 other = load_from(block, pairs + threadIdx.x);
+        sum.x += other.x, sum.y += other.y, sum.z += other.z, sum.w += other.w;
+        firsts += load_from(block, &first);
+    }
+    cluster_sync();
+    float* to = y + (blockIdx.x * 32 + threadIdx.x) * 6;
+    to[0] = sum.x, to[1] = sum.y, to[2] = sum.z, to[3] = sum.w, to[4] = firsts;
+    to[5] = cluster_block();
+}

@@ -1,0 +1,117 @@
+"""Products whose operands tensor maps describe: the kernels for Hopper."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import draw
+import weft
+
+torch = pytest.importorskip("torch")
+
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.core.target import named  # noqa: E402
+from weft.ops.families.matmul import pipelined  # noqa: E402
+from weft.ops.families.matmul.matmul import ADDMM, MATMUL  # noqa: E402
+from weft.ops.families.matmul.pipelined import PipelinedTile  # noqa: E402
+from weft.ops.families.matmul.product import product_of  # noqa: E402
+
+HALF, BFLOAT = torch.float16, torch.bfloat16
+H200 = named("sim:h200")
+STAGES = 2
+"""Few, so that a small product goes around the ring."""
+
+
+def matrix(rows: int, columns: int, dtype: Any, by_columns: bool, seed: int) -> Any:
+    """A matrix whose rows, or columns, are contiguous."""
+    shape = (columns, rows) if by_columns else (rows, columns)
+    made = draw.seeded(seed).normal(shape).to(dtype)
+    return made.T if by_columns else made
+
+
+def run(op: str, tile: PipelinedTile, turned: bool, *given: Any, sms: int = 132) -> Any:
+    """The result of a tile; `turned`: as the transpose of the transposed product."""
+    gpu = dataclasses.replace(H200, sms=sms)
+    request = library.function(op).request(*given, "fp32")
+    made = product_of(request, MATMUL if op == "matmul" else ADDMM)
+    plan = pipelined.plan(made.transposed() if turned else made, tile, STAGES, gpu)
+    tensors = [x for x in given if torch.is_tensor(x)]
+    return runner(plan, len(tensors), torch.device("cpu"))(*tensors)
+
+
+def close(result: Any, want: Any) -> None:
+    error = (result.double() - want).norm() / want.norm()
+    assert error < (4e-3 if result.dtype == BFLOAT else 6e-4)
+
+
+@pytest.mark.parametrize(
+    ("tile", "size", "orders", "dtype", "turned"),
+    [
+        (PipelinedTile(64, 32), (70, 40, 136), (False, True), BFLOAT, False),
+        (PipelinedTile(64, 32), (72, 40, 200), (True, False), HALF, True),
+        (PipelinedTile(128, 64, 2), (136, 70, 328), (True, True), BFLOAT, False),
+        (PipelinedTile(128, 48), (130, 56, 192), (False, False), HALF, True),
+    ],
+    ids=["rows and columns", "columns and rows, turned", "columns, two an SM", "rows, turned"],
+)
+def test_tiles(
+    tile: PipelinedTile, size: tuple[int, int, int], orders: Any, dtype: Any, turned: bool
+) -> None:
+    """Ragged tiles, more steps than stages, and more tiles than blocks."""
+    m, n, k = size
+    a, b = matrix(m, k, dtype, orders[0], 1), matrix(k, n, dtype, orders[1], 2)
+    close(run("matmul", tile, turned, a, b, sms=1), a.double() @ b.double())
+
+
+@pytest.mark.parametrize(("n", "turned"), [(40, False), (37, False), (40, True), (37, True)])
+def test_rows_of_results_begin_anywhere(n: int, turned: bool) -> None:
+    a, b = matrix(20, 64, HALF, False, 3), matrix(64, n, HALF, True, 4)
+    close(run("matmul", PipelinedTile(64, 32), turned, a, b), a.double() @ b.double())
+
+
+@pytest.mark.parametrize(("splits", "turned"), [(2, True), (4, False)])
+def test_blocks_of_a_cluster_share_k(splits: int, turned: bool) -> None:
+    """The parts have different lengths."""
+    a, b = matrix(9, 64 * 5, BFLOAT, False, 5), matrix(64 * 5, 72, BFLOAT, True, 6)
+    bias = draw.seeded(7).normal((72,)).to(BFLOAT)
+    tile = PipelinedTile(64, 32, splits=splits)
+    result = run("addmm", tile, turned, bias, a, b, "relu")
+    close(result, (a.double() @ b.double() + bias.double()).clamp(min=0))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_bias_of_each_element_and_batches(turned: bool) -> None:
+    tile = PipelinedTile(64, 32)
+    a, b = matrix(24, 64, HALF, False, 8), matrix(64, 40, HALF, True, 9)
+    bias = draw.seeded(10).normal((24, 40)).to(HALF)
+    close(run("addmm", tile, turned, bias, a, b, ""), a.double() @ b.double() + bias.double())
+    many = draw.seeded(11).normal((3, 24, 64)).to(HALF)
+    shared = b[None].expand(3, 64, 40)
+    close(run("matmul", tile, turned, many, shared), many.double() @ b.double())
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+def test_the_sanitizer_finds_nothing(splits: int) -> None:
+    a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)
+    with weft.sanitize() as session:
+        run("matmul", PipelinedTile(64, 32, splits=splits), False, a, b, sms=1)
+    assert not session.findings
+
+
+@pytest.mark.parametrize("schedule", ["last", "random:3"])
+def test_every_schedule_gives_the_same(schedule: str) -> None:
+    a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)
+    tile = PipelinedTile(64, 32, splits=2)
+    plain = run("matmul", tile, False, a, b)
+    with weft.schedule(schedule):
+        assert torch.equal(run("matmul", tile, False, a, b), plain)
+
+
+@pytest.mark.parametrize("tokens", [1, 16, 77, 700, 4096])
+def test_layers_of_a_transformer_use_it(tokens: int) -> None:
+    x, w = torch.empty(tokens, 4096, dtype=BFLOAT), torch.empty(6144, 4096, dtype=BFLOAT)
+    assert "pipelined" in weft.ops.explain(weft.ops.linear, x, w).choice.used.name
