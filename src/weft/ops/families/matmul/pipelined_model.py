@@ -18,8 +18,8 @@ STEP_K = 64
 """K of a stage."""
 WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 176, 192, 256)
 """Columns of a tile that a warpgroup multiplies by one instruction."""
-BARRIERS = 512
-"""Bytes of static shared memory, at most."""
+BARRIERS = 1024
+"""Bytes of static shared memory: the ring after it is aligned."""
 MOST_STAGES = 12
 
 
@@ -37,8 +37,8 @@ class PipelinedTile(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """A warpgroup for each 64 rows, and one that copies."""
-        return 2 * self.bm + 128
+        """A warpgroup for each 64 rows, and a warpgroup or a warp that copies."""
+        return 2 * self.bm + (128 if self.resident == 1 else 32)
 
     def stage(self, a_k_major: bool, b_k_major: bool) -> int:
         """Bytes of a stage; an operand that is not contiguous along K has slabs of 64."""
@@ -80,7 +80,8 @@ TILES = tuple(
     PipelinedTile(bm, bn, resident, splits)
     for bm in (64, 128)
     for bn in WIDTHS
-    for resident in ((1, 2) if bm * bn <= 128 * 128 else (1,))
+    for resident in (1, 2, 3)
     for splits in (1, 2, 4)
+    if bm * bn * resident <= 128 * 256
     if bn // 8 % splits == 0 and (splits == 1 or bn <= 128)
 )

@@ -6,16 +6,6 @@
 #include "pipelined.cuh"
 #include "store.cuh"
 
-// The registers of a thread: at launch, of a thread that copies, and of one that multiplies.
-template <int THREADS, int RESIDENT>
-struct Registers {
-    static constexpr int LAUNCH = 65536 / (THREADS * RESIDENT) / 8 * 8,
-                         COPYING = 40 / RESIDENT / 8 * 8 + 8,
-                         SPARE = (LAUNCH * THREADS - COPYING * 128) / (THREADS - 128) / 8 * 8,
-                         COMPUTING = SPARE < 240 ? SPARE : 240;
-    static constexpr bool MOVED = LAUNCH < 232;
-};
-
 // The sums of all blocks of a cluster, of this block's share of the columns. `room` is a float4 for
 // each thread and each 8 columns. Sums are added in the order of the blocks.
 template <int SPLITS, int ACROSS, int THREADS>
@@ -56,16 +46,15 @@ struct Work {
     }
 };
 
-// RESIDENT blocks share an SM and cover each other's waits. SPLITS blocks of a cluster share the K
-// of a tile. TRANSPOSED: the columns of C are contiguous, not its rows. EACH: see store.cuh.
+// RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves registers
+// from the warpgroup that copies to those that multiply. SPLITS blocks of a cluster share the K of
+// a tile. TRANSPOSED: the columns of C are contiguous, not its rows. EACH: see store.cuh.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
           bool B_KMAJOR, bool TRANSPOSED, int ACTIVATION, bool EACH>
-__global__ void __launch_bounds__(BM * 2 + 128, RESIDENT)
-    pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-              const T* bias, T* C, const __grid_constant__ Problem p) {
+__device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
+                               const Problem& p) {
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
     using Staged = StagedRows<T, TRANSPOSED, RESIDENT == 1 ? 64 : 32>;
-    using R = Registers<BM * 2 + 128, RESIDENT>;
     constexpr int THREADS = BM * 2;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ typename G::Ring stages;
@@ -78,7 +67,7 @@ __global__ void __launch_bounds__(BM * 2 + 128, RESIDENT)
     int part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS, first = blockIdx.x / SPLITS;
     int begin = steps * part / SPLITS, mine = steps * (part + 1) / SPLITS - begin;
     if (warpgroup_index() == G::CONSUMERS) {
-        if constexpr (R::MOVED) fewer_registers<R::COPYING>();
+        if constexpr (RESIDENT == 1 && BM == 128) fewer_registers<40>();
         if (threadIdx.x != THREADS) return;
         prefetch_map(A), prefetch_map(B);
         Turn<STAGES> turn;
@@ -89,7 +78,7 @@ __global__ void __launch_bounds__(BM * 2 + 128, RESIDENT)
         }
         return;
     }
-    if constexpr (R::MOVED) more_registers<R::COMPUTING>();
+    if constexpr (RESIDENT == 1 && BM == 128) more_registers<232>();
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
     T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Staged::ELEMENTS;
@@ -110,4 +99,25 @@ __global__ void __launch_bounds__(BM * 2 + 128, RESIDENT)
                                                      work.column + cluster_block() * MINE * 8);
         }
     }
+}
+
+// A block for an SM: a warpgroup copies.
+template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
+          bool TRANSPOSED, int ACTIVATION, bool EACH>
+__global__ void __launch_bounds__(BM * 2 + 128, 1)
+    pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
+              const T* bias, T* C, const __grid_constant__ Problem p) {
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, ACTIVATION, EACH>(
+        A, B, bias, C, p);
+}
+
+// RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
+// each thread too few registers, so they are named.
+template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
+          bool B_KMAJOR, bool TRANSPOSED, int ACTIVATION, bool EACH>
+__global__ void __maxnreg__(65536 / ((BM * 2 + 32) * RESIDENT) / 8 * 8)
+    pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
+                     const T* bias, T* C, const __grid_constant__ Problem p) {
+    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, ACTIVATION,
+                   EACH>(A, B, bias, C, p);
 }
