@@ -48,7 +48,7 @@ class PipelinedTile(NamedTuple):
     @property
     def staging(self) -> int:
         """Bytes through which the warps store their results."""
-        width = 64 if self.resident == 1 else 32
+        width = 64 if self.resident == 1 and self.bm <= 192 else 32
         return self.bm // 16 * max(16 * (width + 8), 32 * 24) * 2
 
     def stages(self, gpu: Target, stage: int) -> int:
@@ -76,12 +76,15 @@ L2_RATE = 9e12
 OVER = 1.5e-6
 STORE = 2e-11
 SPLIT = 1.5e-6
+MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
+"""Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
 TILES = tuple(
     PipelinedTile(bm, bn, resident, splits)
-    for bm in (64, 128)
+    for bm, most in MOST_COLUMNS.items()
     for bn in WIDTHS
     for resident in (1, 2, 3)
     for splits in (1, 2, 4)
-    if bm * bn * resident <= 128 * 256
-    if bn // 8 % splits == 0 and (splits == 1 or bn <= 128)
+    if bn <= most
+    if resident == 1 or (bm <= 128 and bm * bn * resident <= 128 * 256)
+    if splits == 1 or (bm <= 128 and bn // 8 % splits == 0 and bm * bn * splits <= 128 * 256)
 )

@@ -6,6 +6,18 @@
 #include "pipelined.cuh"
 #include "store.cuh"
 
+// Registers of a thread. LAUNCH: of each, as a block of so many warps and RESIDENT blocks of an SM
+// leave them; the warps of an SM share four files of 16,384. The others are after a warpgroup that
+// copies has given what it does not need to those that multiply.
+template <int WARPS, int RESIDENT>
+struct Registers {
+    static constexpr int LAUNCH = 16384 / 32 / ceil_div(WARPS * RESIDENT, 4) / 8 * 8,
+                         COPYING = WARPS > 12 ? 24 : 40,
+                         SPARE = (LAUNCH * WARPS - COPYING * 4) / (WARPS - 4) / 8 * 8,
+                         COMPUTING = SPARE < 240 ? SPARE : 240;
+    static constexpr bool MOVED = RESIDENT == 1 && LAUNCH < 200;
+};
+
 // The sums of all blocks of a cluster, of this block's share of the columns. `room` is a float4 for
 // each thread and each 8 columns. Sums are added in the order of the blocks.
 template <int SPLITS, int ACROSS, int THREADS>
@@ -41,7 +53,10 @@ struct Work {
     template <int BM, int BN>
     static __device__ Work number(int at, const Problem& p) {
         int tiles = p.tiles_m * p.tiles_n, batch = at / tiles;
-        int2 tile = tile_in_bands<(BM < BN ? 16 : 8)>(at - batch * tiles, p.tiles_m, p.tiles_n);
+        int2 tile =
+            tile_in_bands<(BN >= 2 * BM       ? 16
+                           : 4 * BN >= 3 * BM ? 12
+                                              : 8)>(at - batch * tiles, p.tiles_m, p.tiles_n);
         return {tile.x * BM, tile.y * BN, batch};
     }
 };
@@ -54,22 +69,26 @@ template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_
 __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
                                const Problem& p) {
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
-    using Staged = StagedRows<T, TRANSPOSED, RESIDENT == 1 ? 64 : 32>;
+    using Staged = StagedRows<T, TRANSPOSED, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
+    using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
     constexpr int THREADS = BM * 2;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ typename G::Ring stages;
     unsigned ring = slab_aligned(shared_address(bytes));
     unsigned char* start = bytes + (ring - shared_address(bytes));
-    if (threadIdx.x == 0) stages.init(1, G::CONSUMERS * 4);
-    __syncthreads();
-
     int steps = ceil_div(p.K, 64), works = p.tiles_m * p.tiles_n * p.batch;
     int part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS, first = blockIdx.x / SPLITS;
     int begin = steps * part / SPLITS, mine = steps * (part + 1) / SPLITS - begin;
     if (warpgroup_index() == G::CONSUMERS) {
-        if constexpr (RESIDENT == 1 && BM == 128) fewer_registers<40>();
+        if constexpr (R::MOVED) fewer_registers<R::COPYING>();
+        if (threadIdx.x >= THREADS + 32) return;
+        if (threadIdx.x == THREADS) {
+            prefetch_map(A), prefetch_map(B);
+            stages.init(1, G::CONSUMERS * 4);
+        }
+        __syncwarp();
+        barrier_arrive<THREADS + 32>(2);  // the barriers are there; copies begin at once
         if (threadIdx.x != THREADS) return;
-        prefetch_map(A), prefetch_map(B);
         Turn<STAGES> turn;
         for (int at = first; at < works; at += gridDim.x / SPLITS) {
             Work work = Work::number<BM, BN>(at, p);
@@ -78,7 +97,8 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         }
         return;
     }
-    if constexpr (RESIDENT == 1 && BM == 128) more_registers<232>();
+    if constexpr (R::MOVED) more_registers<R::COMPUTING>();
+    barrier_sync<THREADS + 32>(2);
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
     T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Staged::ELEMENTS;
@@ -115,7 +135,7 @@ __global__ void __launch_bounds__(BM * 2 + 128, 1)
 // each thread too few registers, so they are named.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
           bool B_KMAJOR, bool TRANSPOSED, int ACTIVATION, bool EACH>
-__global__ void __maxnreg__(65536 / ((BM * 2 + 32) * RESIDENT) / 8 * 8)
+__global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                      const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, ACTIVATION,
