@@ -49,7 +49,7 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     works = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn) * p.batch
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     build = functools.partial(plan, p, tile, stages, gpu)
-    return [Candidate(f"{name}, pipelined", tile.time(p, gpu, stage), why, build)]
+    return [Candidate(f"{name}, pipelined", tile.time(p, gpu, stage, p.column_c != 1), why, build)]
 
 
 def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:

@@ -57,25 +57,51 @@ class PipelinedTile(NamedTuple):
         room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging
         return min(room // stage, MOST_STAGES)
 
-    def time(self, p: Product, gpu: Target, stage: int) -> float:
-        """Modelled seconds."""
+    @property
+    def late(self) -> bool:
+        """True if the results of a tile are stored beside the products of the next."""
+        return self.resident == 1 and self.bm <= 128 and self.splits == 1
+
+    def time(self, p: Product, gpu: Target, stage: int, turned: bool) -> float:
+        """Modelled seconds; `turned`: the columns of C are contiguous."""
         works = cdiv(p.m, self.bm) * cdiv(p.n, self.bn) * p.batch * self.splits
         steps = cdiv(cdiv(p.k, STEP_K), self.splits)
         most = cdiv(works, gpu.sms)
-        math = 2 * self.bm * self.bn * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
-        loop = most * steps * max(math, stage / SM_RATE)
-        over = cdiv(most, self.resident) * (OVER + STORE * self.bm * self.bn)
+        beside = min(self.resident, most)
+        math = 2 * self.bm * (self.bn + INSTRUCTION) * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
+        waits = LATENCY / (self.stages(gpu, stage) * beside)
+        loop = most * steps * max(math, stage / SM_RATE, waits)
+        store = OVER + STORE * self.bm * self.bn * (TURNED if turned else 1.0)
+        over = store * ((1 + LATE * (most - 1)) if self.late else cdiv(most, self.resident))
         total = works * steps * stage / L2_RATE
         time = gpu.launch + max(loop + over, total, traffic(p) / gpu.bandwidth)
-        return time + (SPLIT if self.splits > 1 else 0.0)
+        if self.splits > 1:
+            time += SPLIT + SHARE * 4 * self.bm * self.bn * self.splits
+        return time
 
 
-REACH = 0.8
-SM_RATE = 100e9
-L2_RATE = 9e12
-OVER = 1.5e-6
-STORE = 2e-11
-SPLIT = 1.5e-6
+REACH = 0.75
+"""Share of the tensor cores' dense rate."""
+INSTRUCTION = 6
+"""Columns by which an instruction takes longer than its own."""
+SM_RATE = 89e9
+"""Bytes per second that reach the shared memory of an SM."""
+L2_RATE = 9.6e12
+"""Bytes per second that reach that of all SMs."""
+LATENCY = 1.4e-6
+"""Seconds from the copy of a stage to the next one into it."""
+OVER = 0.77e-6
+"""Seconds before the first products of a tile and after the last ones."""
+STORE = 5.9e-11
+"""Seconds to store an element."""
+TURNED = 1.2
+"""Time of stores to contiguous columns relative to rows."""
+LATE = 0.2
+"""Share of the time of stores that the products of the next tile do not cover."""
+SPLIT = 2.3e-6
+"""Seconds by which the barriers of a cluster delay it."""
+SHARE = 1.0e-11
+"""Seconds for each byte of the shares."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
 TILES = tuple(
@@ -85,6 +111,6 @@ TILES = tuple(
     for resident in (1, 2, 3)
     for splits in (1, 2, 4)
     if bn <= most
-    if resident == 1 or (bm <= 128 and bm * bn * resident <= 128 * 256)
+    if resident == 1 or (bm == 64 and bn <= 64)
     if splits == 1 or (bm <= 128 and bn // 8 % splits == 0 and bm * bn * splits <= 128 * 256)
 )

@@ -69,9 +69,12 @@ template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_
 __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
                                const Problem& p) {
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
-    using Staged = StagedRows<T, TRANSPOSED, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
+    constexpr int COLUMNS = BN / SPLITS;  // that a block stores
+    using Results = Rounded<T, TRANSPOSED, RESIDENT == 1 && BM <= 192 ? 64 : 32, COLUMNS / 8>;
     using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
     constexpr int THREADS = BM * 2;
+    // Registers for the results of one tile beside the sums of the next.
+    constexpr bool LATE = RESIDENT == 1 && BM <= 128 && SPLITS == 1;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ typename G::Ring stages;
     unsigned ring = slab_aligned(shared_address(bytes));
@@ -101,24 +104,39 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
     barrier_sync<THREADS + 32>(2);
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
-    T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Staged::ELEMENTS;
+    T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Results::ELEMENTS;
+    Results results;
+    Work last = {};  // whose results they are
+    auto store_part = [&](auto part) {
+        results.template store_part<part.value>(staging, C + last.batch * p.batch_c, p, last.row,
+                                                last.column);
+    };
     for (int at = first; at < works; at += gridDim.x / SPLITS) {
-        tile.multiply(ring, stages, consumer, mine);
-        Work work = Work::number<BM, BN>(at, p);
-        const T* added = bias ? bias + work.batch * p.batch_bias : bias;
-        T* to = C + work.batch * p.batch_c;
-        int row = work.row + warp * 16;
+        // The results of the tile before are stored beside the products of this one.
+        tile.template multiply<LATE ? Results::PARTS : 0>(ring, stages, consumer, mine,
+                                                          [&](auto part) {
+                                                              if (at != first) store_part(part);
+                                                          });
+        last = Work::number<BM, BN>(at, p);
+        last.row += warp * 16;
+        const T* added = bias ? bias + last.batch * p.batch_bias : bias;
+        auto finish = [&](const float (&sums)[COLUMNS / 8][4]) {
+            for_each_constant<Results::PARTS>([&](auto part) {
+                results.template round_part<part.value, ACTIVATION, EACH>(sums, added, p, last.row,
+                                                                          last.column);
+                if constexpr (!LATE) store_part(part);
+            });
+        };
         if constexpr (SPLITS == 1) {
-            Staged::template store<ACTIVATION, EACH>(tile.of, staging, to, added, p, row,
-                                                     work.column);
+            finish(tile.of);
         } else {
-            constexpr int MINE = G::ACROSS / SPLITS;
-            float sums[MINE][4];
+            float sums[COLUMNS / 8][4];
             add_shares<SPLITS, G::ACROSS, THREADS>(tile.of, sums, reinterpret_cast<float4*>(start));
-            Staged::template store<ACTIVATION, EACH>(sums, staging, to, added, p, row,
-                                                     work.column + cluster_block() * MINE * 8);
+            last.column += cluster_block() * COLUMNS;
+            finish(sums);
         }
     }
+    if constexpr (LATE) for_each_constant<Results::PARTS>(store_part);
 }
 
 // A block for an SM: a warpgroup copies.

@@ -88,49 +88,38 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
                                    min(WN, p.N - c0));
 }
 
-// A warp stores results of tensor cores by parts in shared memory: 16 rows of `of[n]`, of 8 columns
-// each, of which at most WIDTH at a time. TRANSPOSED: the columns of C are contiguous.
-template <class T, bool TRANSPOSED, int WIDTH>
-struct StagedRows {
-    // 16 bytes more than a row of a part: eight rows lie in different banks.
-    static constexpr int PITCH = (TRANSPOSED ? 16 : WIDTH) + 8,
-                         PART = TRANSPOSED ? 32 : WIDTH,  // columns
-        ELEMENTS = (TRANSPOSED ? PART : 16) * PITCH;
+// Results of tensor cores as a warp stores them: 16 rows of N times 8 columns, rounded, with bias
+// and activation. They are stored in PARTS parts of at most WIDTH columns, by way of shared memory,
+// so that lanes store neighbours. TRANSPOSED: the columns of C are contiguous, not its rows.
+template <class T, bool TRANSPOSED, int WIDTH_, int N>
+struct Rounded {
+    static constexpr int WIDTH = TRANSPOSED ? 32 : WIDTH_, PARTS = ceil_div(N * 8, WIDTH),
+                         // 16 bytes more than a row: eight rows lie in different banks
+        PITCH = (TRANSPOSED ? 16 : WIDTH) + 8,
+                         ELEMENTS = (TRANSPOSED ? WIDTH : 16) * PITCH;  // of shared memory
 
-    // Stores the part of COLUMNS columns from of[n] on in shared memory.
-    template <int ACTIVATION, bool EACH, int COLUMNS, int N>
-    static __device__ void stage(const float (&of)[N][4], int n, T* mine, const T* bias,
-                                 const Problem& p, int r0, int c0) {
+    unsigned words[N][2];
+
+    // The first of the columns of a part and their number, each in eights.
+    static __device__ constexpr int first(int part) { return part * WIDTH / 8; }
+    static __device__ constexpr int count(int part) {
+        return N - first(part) < WIDTH / 8 ? N - first(part) : WIDTH / 8;
+    }
+    template <int PART, int ACTIVATION, bool EACH>
+    __device__ void round_part(const float (&of)[N][4], const T* bias, const Problem& p, int r0,
+                               int c0) {
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c += 16) {
-            unsigned words[4];
+        for (int n = first(PART); n < first(PART) + count(PART); ++n) {
+            float value[4] = {of[n][0], of[n][1], of[n][2], of[n][3]};
+            if (bias) add<EACH>(value, bias, p, r0, c0 + n * 8);
 #pragma unroll
-            for (int side = 0; side < 2; ++side) {
-                float value[4] = {};
-                if (c + side * 8 < COLUMNS) {
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) value[i] = of[n + c / 8 + side][i];
-                    add_bias<EACH>(value, bias, p, r0, c0 + c + side * 8);
-                }
-#pragma unroll
-                for (int half = 0; half < 2; ++half)
-                    words[side * 2 + half] = pack<T>(activated<ACTIVATION>(value[half * 2]),
-                                                     activated<ACTIVATION>(value[half * 2 + 1]));
-            }
-            if constexpr (TRANSPOSED) {
-                // Matrices are those of 8 rows of C below each other, then those beside them.
-                int lane = lane_index(), column = c + lane % 8 + lane / 16 * 8;
-                store_matrices_x4<true>(shared_address(mine + column * PITCH + lane / 8 % 2 * 8),
-                                        words);
-            } else {
-                store_matrices_x4(shared_address(mine + c + a_row(PITCH)), words);
-            }
+            for (int half = 0; half < 2; ++half)
+                words[n][half] = pack<T>(activated<ACTIVATION>(value[half * 2]),
+                                         activated<ACTIVATION>(value[half * 2 + 1]));
         }
     }
     template <bool EACH>
-    static __device__ void add_bias(float (&value)[4], const T* bias, const Problem& p, int r0,
-                                    int c0) {
-        if (!bias) return;
+    static __device__ void add(float (&value)[4], const T* bias, const Problem& p, int r0, int c0) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             int row = r0 + c_row(i), column = c0 + c_column(i);
@@ -142,55 +131,57 @@ struct StagedRows {
             }
         }
     }
-    // Stores a part of `columns` columns, at row r0 and column c0 of C.
-    static __device__ void write(const T* mine, T* C, const Problem& p, int r0, int c0,
-                                 int columns) {
+    // Stores part PART of what begins at row r0 and column c0 of C; `mine` is the warp's.
+    template <int PART>
+    __device__ void store_part(T* mine, T* C, const Problem& p, int r0, int c0) const {
+        constexpr int FIRST = first(PART), COUNT = count(PART);
+        __syncwarp();  // the part before has been read
+#pragma unroll
+        for (int n = 0; n < COUNT; n += 2) {
+            unsigned four[4] = {words[FIRST + n][0], words[FIRST + n][1]};
+            if (n + 1 < COUNT) four[2] = words[FIRST + n + 1][0], four[3] = words[FIRST + n + 1][1];
+            if constexpr (TRANSPOSED) {
+                // Matrices are those of 8 rows of C below each other, then those beside them.
+                int lane = lane_index(), column = n * 8 + lane % 8 + lane / 16 * 8;
+                store_matrices_x4<true>(shared_address(mine + column * PITCH + lane / 8 % 2 * 8),
+                                        four);
+            } else {
+                store_matrices_x4(shared_address(mine + n * 8 + a_row(PITCH)), four);
+            }
+        }
+        __syncwarp();
+        write<COUNT * 8>(mine, C, p, r0, c0 + PART * WIDTH);
+    }
+    template <int COLUMNS>
+    static __device__ void write(const T* mine, T* C, const Problem& p, int r0, int c0) {
         int lane = lane_index();
         if constexpr (TRANSPOSED) {
             T* to = C + r0 + c0 * p.column_c;
-            for (int n = lane; n < columns * 2; n += 32) {
+#pragma unroll
+            for (int n = lane; n < COLUMNS * 2; n += 32) {
                 int column = n / 2, row = n % 2 * 8;
-                if (c0 + column >= p.N) break;
                 const T* from = mine + column * PITCH + row;
                 T* there = to + column * p.column_c + row;
+                if (c0 + column >= p.N) break;
                 if (p.M % 8 == 0) {
-                    if (r0 + row < p.M) weft::store(there, load<8>(from));
+                    if (r0 + row < p.M) store(there, load<8>(from));
                 } else {
                     for (int i = 0; i < 8; ++i)
                         if (r0 + row + i < p.M) there[i] = from[i];
                 }
             }
         } else if (p.N % 8 == 0) {
-            constexpr int VECTORS = WIDTH / 8;
+            constexpr int VECTORS = COLUMNS / 8;
 #pragma unroll
             for (int n = lane; n < 16 * VECTORS; n += 32) {
                 int row = n / VECTORS, column = n % VECTORS * 8;
-                if (column < columns && r0 + row < p.M && c0 + column < p.N)
-                    weft::store(C + (r0 + row) * p.row_c + c0 + column,
-                                load<8>(mine + row * PITCH + column));
+                if (r0 + row < p.M && c0 + column < p.N)
+                    store(C + (r0 + row) * p.row_c + c0 + column,
+                          load<8>(mine + row * PITCH + column));
             }
         } else {
             store_rows_anywhere<WIDTH, PITCH>(mine, C + r0 * p.row_c + c0, p.row_c,
-                                              min(16, p.M - r0), min(columns, p.N - c0));
-        }
-    }
-    template <int ACTIVATION, bool EACH, int N>
-    static __device__ void store(const float (&of)[N][4], T* mine, T* C, const T* bias,
-                                 const Problem& p, int r0, int c0) {
-        constexpr int WHOLE = N * 8 / PART, REST = N * 8 % PART;
-#pragma unroll
-        for (int part = 0; part < WHOLE; ++part) {
-            __syncwarp();  // the part before has been read
-            stage<ACTIVATION, EACH, PART>(of, part * PART / 8, mine, bias, p, r0, c0 + part * PART);
-            __syncwarp();
-            write(mine, C, p, r0, c0 + part * PART, PART);
-        }
-        if constexpr (REST > 0) {
-            __syncwarp();
-            stage<ACTIVATION, EACH, REST>(of, WHOLE * PART / 8, mine, bias, p, r0,
-                                          c0 + WHOLE * PART);
-            __syncwarp();
-            write(mine, C, p, r0, c0 + WHOLE * PART, REST);
+                                              min(16, p.M - r0), min(COLUMNS, p.N - c0));
         }
     }
 };
