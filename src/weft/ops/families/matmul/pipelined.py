@@ -56,11 +56,12 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     """The plan for a tile."""
     a, b = p.sides
     transposed = p.column_c != 1
+    whole = (p.m if transposed else p.n) % 8 == 0
     alone = tile.resident == 1
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
     name = source.template(
         "pipelined" if alone else "pipelined_beside", source.ctype(p.out.dtype), *words,
-        a.k_major, b.k_major, transposed, p.activation, p.row_bias,
+        a.k_major, b.k_major, transposed, whole, p.activation, p.row_bias,
     )  # fmt: skip
     kernel = source.kernel("matmul/pipelined.cu", name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))

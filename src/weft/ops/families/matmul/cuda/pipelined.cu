@@ -63,14 +63,15 @@ struct Work {
 
 // RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves registers
 // from the warpgroup that copies to those that multiply. SPLITS blocks of a cluster share the K of
-// a tile. TRANSPOSED: the columns of C are contiguous, not its rows. EACH: see store.cuh.
+// a tile. TRANSPOSED, WHOLE, EACH: see store.cuh.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
-          bool B_KMAJOR, bool TRANSPOSED, int ACTIVATION, bool EACH>
+          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
 __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
                                const Problem& p) {
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
     constexpr int COLUMNS = BN / SPLITS;  // that a block stores
-    using Results = Rounded<T, TRANSPOSED, RESIDENT == 1 && BM <= 192 ? 64 : 32, COLUMNS / 8>;
+    using Results =
+        Rounded<T, TRANSPOSED, WHOLE, RESIDENT == 1 && BM <= 192 ? 64 : 32, COLUMNS / 8>;
     using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
     constexpr int THREADS = BM * 2;
     // Registers for the results of one tile beside the sums of the next.
@@ -141,21 +142,21 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
 
 // A block for an SM: a warpgroup copies.
 template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
-          bool TRANSPOSED, int ACTIVATION, bool EACH>
+          bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
               const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, ACTIVATION, EACH>(
-        A, B, bias, C, p);
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE, ACTIVATION,
+                   EACH>(A, B, bias, C, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
 // each thread too few registers, so they are named.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
-          bool B_KMAJOR, bool TRANSPOSED, int ACTIVATION, bool EACH>
+          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                      const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, ACTIVATION,
-                   EACH>(A, B, bias, C, p);
+    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
+                   ACTIVATION, EACH>(A, B, bias, C, p);
 }

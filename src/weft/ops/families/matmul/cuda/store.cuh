@@ -80,7 +80,8 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
         for (int n = lane; n < WM * WN / 8; n += 32) {
             int row = n / (WN / 8), column = n % (WN / 8) * 8;
             if (r0 + row < p.M && c0 + column < p.N)
-                store(C + (r0 + row) * p.row_c + c0 + column, load<8>(mine + row * PITCH + column));
+                store_whole(C + (r0 + row) * p.row_c + c0 + column,
+                            load<8>(mine + row * PITCH + column));
         }
         return;
     }
@@ -90,8 +91,9 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
 
 // Results of tensor cores as a warp stores them: 16 rows of N times 8 columns, rounded, with bias
 // and activation. They are stored in PARTS parts of at most WIDTH columns, by way of shared memory,
-// so that lanes store neighbours. TRANSPOSED: the columns of C are contiguous, not its rows.
-template <class T, bool TRANSPOSED, int WIDTH_, int N>
+// so that lanes store neighbours. TRANSPOSED: the columns of C are contiguous, not its rows. WHOLE:
+// these begin at multiples of 16 bytes.
+template <class T, bool TRANSPOSED, bool WHOLE, int WIDTH_, int N>
 struct Rounded {
     static constexpr int WIDTH = TRANSPOSED ? 32 : WIDTH_, PARTS = ceil_div(N * 8, WIDTH),
                          // 16 bytes more than a row: eight rows lie in different banks
@@ -162,22 +164,20 @@ struct Rounded {
                 int column = n / 2, row = n % 2 * 8;
                 const T* from = mine + column * PITCH + row;
                 T* there = to + column * p.column_c + row;
-                if (c0 + column >= p.N) break;
-                if (p.M % 8 == 0) {
-                    if (r0 + row < p.M) store(there, load<8>(from));
-                } else {
-                    for (int i = 0; i < 8; ++i)
-                        if (r0 + row + i < p.M) there[i] = from[i];
+                if (c0 + column < p.N && r0 + row < p.M) {
+                    if constexpr (WHOLE) store_whole(there, load<8>(from));
+                    else
+                        for (int i = 0; i < min(8, p.M - r0 - row); ++i) there[i] = from[i];
                 }
             }
-        } else if (p.N % 8 == 0) {
+        } else if constexpr (WHOLE) {
             constexpr int VECTORS = COLUMNS / 8;
 #pragma unroll
             for (int n = lane; n < 16 * VECTORS; n += 32) {
                 int row = n / VECTORS, column = n % VECTORS * 8;
                 if (r0 + row < p.M && c0 + column < p.N)
-                    store(C + (r0 + row) * p.row_c + c0 + column,
-                          load<8>(mine + row * PITCH + column));
+                    store_whole(C + (r0 + row) * p.row_c + c0 + column,
+                                load<8>(mine + row * PITCH + column));
             }
         } else {
             store_rows_anywhere<WIDTH, PITCH>(mine, C + r0 * p.row_c + c0, p.row_c,
