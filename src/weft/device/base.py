@@ -34,12 +34,14 @@ class LaunchConfig(NamedTuple):
     """The execution configuration of a launch; `shared_bytes` is dynamic shared memory.
 
     cluster  the blocks of a cluster; None: as the kernel was compiled, or none
+    early    blocks may start before the launch before this one has ended: the kernel waits for it
     """
 
     grid: Dim3
     block: Dim3
     shared_bytes: int = 0
     cluster: Dim3 | None = None
+    early: bool = False
 
 
 class MapArgument:

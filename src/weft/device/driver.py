@@ -42,8 +42,9 @@ class LaunchAttribute(ctypes.Structure):
     _fields_ = (("id", ctypes.c_uint), ("padding", ctypes.c_uint), ("value", ctypes.c_int * 16))
 
 
-COOPERATIVE, CLUSTER = 2, 4
-"""Attributes of launches: blocks wait for each other; the sizes of a cluster."""
+COOPERATIVE, CLUSTER, PROGRAMMATIC = 2, 4, 6
+"""Attributes of launches: blocks wait for each other; the sizes of a cluster; the kernel waits for
+the launch before it."""
 LARGE_CLUSTERS = 14
 """The attribute of functions that allows clusters of more than eight blocks."""
 

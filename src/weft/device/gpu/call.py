@@ -33,13 +33,15 @@ class LaunchSlot:
     __slots__ = ("_keep", "buffer", "config", "given", "stream")
 
     def __init__(self, call: KernelCall, keep: object = None) -> None:
-        grid, block, shared, cluster = call.shape
+        grid, block, shared, cluster, early = call.shape
         self.config = driver.CuLaunchConfig(grid, block, shared, None, None, 0)
         wanted = []
         if call.cooperative:
             wanted.append(driver.LaunchAttribute(driver.COOPERATIVE, 0, (1,)))
         if cluster is not None:
             wanted.append(driver.LaunchAttribute(driver.CLUSTER, 0, cluster))
+        if early:
+            wanted.append(driver.LaunchAttribute(driver.PROGRAMMATIC, 0, (1,)))
         attributes = (driver.LaunchAttribute * max(len(wanted), 1))(*wanted)
         if wanted:
             self.config.attributes = ctypes.addressof(attributes)

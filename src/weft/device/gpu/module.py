@@ -145,6 +145,7 @@ class GpuModule:
         block: Dim3,
         shared_bytes: int = 0,
         cluster: Dim3 | None = None,
+        early: bool = False,
         *,
         name: str = "",
     ) -> KernelCall:
@@ -160,7 +161,7 @@ class GpuModule:
             int(kernel.handle),
             self.device,
             layout,
-            LaunchConfig(grid, block, shared_bytes, cluster),
+            LaunchConfig(grid, block, shared_bytes, cluster, early),
             waits_for_grid(self._ptx, entry),
         )
 

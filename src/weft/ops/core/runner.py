@@ -133,7 +133,7 @@ class Prepared(NamedTuple):
 def prepare(step: Step, device: int) -> Prepared:
     """Load the kernel of a step on a GPU."""
     cluster = None if step.cluster is None else _three(step.cluster)
-    config = LaunchConfig(_three(step.grid), _three(step.block), step.shared, cluster)
+    config = LaunchConfig(_three(step.grid), _three(step.block), step.shared, cluster, step.early)
     kernel, packer = step.kernel, step.kernel.packer
     params = packer.pack([_open(a, device) if _is_address(a) else a for a in step.args])[0]
     fields = zip(step.args, packer.params, strict=True)

@@ -46,6 +46,7 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""
     name += f", K in {tile.splits}" if tile.splits > 1 else ""
+    name += ", late" if tile.late else ""
     works = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn) * p.batch
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     build = functools.partial(plan, p, tile, stages, gpu)
@@ -59,6 +60,7 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     whole = (p.m if transposed else p.n) % 8 == 0
     alone = tile.resident == 1
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
+    words += (tile.late,) if alone else ()
     name = source.template(
         "pipelined" if alone else "pipelined_beside", source.ctype(p.out.dtype), *words,
         a.k_major, b.k_major, transposed, whole, p.activation, p.row_bias,
@@ -77,14 +79,14 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     args = (*maps, p.bias_pointer, p.c, p.problem(1, p.k, tiles, a.pitch, b.pitch))
     shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
     cluster = (tile.splits,) if tile.splits > 1 else None
-    step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster)
+    step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
     return Plan((*p.before, step), (p.out,), p.scratch)
 
 
 def _map(kind: ElementType, x: Operand, side: Side, extent: int, p: Product, along: int) -> Map:
     """The map of an operand as (K, M or N, batch) if K is contiguous, else (M or N, K, batch)."""
     inner, outer = (p.k, extent) if side.k_major else (extent, p.k)
-    # A row that is the only one, and a matrix that all products share, have no strides of their own.
+    # A row that is the only one, and a matrix that all products share, have no strides.
     pitch = side.pitch or inner
     pitch = -(-pitch // 8) * 8 if outer == 1 else pitch
     batch = x.batch or pitch * outer

@@ -28,12 +28,14 @@ class PipelinedTile(NamedTuple):
 
     resident  blocks that share an SM
     splits    blocks of a cluster that share the K of a tile
+    late      the results of a tile are stored beside the products of the next
     """
 
     bm: int
     bn: int
     resident: int = 1
     splits: int = 1
+    late: bool = False
 
     @property
     def threads(self) -> int:
@@ -57,11 +59,6 @@ class PipelinedTile(NamedTuple):
         room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging
         return min(room // stage, MOST_STAGES)
 
-    @property
-    def late(self) -> bool:
-        """True if the results of a tile are stored beside the products of the next."""
-        return self.resident == 1 and self.bm <= 128 and self.splits == 1
-
     def time(self, p: Product, gpu: Target, stage: int, turned: bool) -> float:
         """Modelled seconds; `turned`: the columns of C are contiguous."""
         works = cdiv(p.m, self.bm) * cdiv(p.n, self.bn) * p.batch * self.splits
@@ -80,36 +77,38 @@ class PipelinedTile(NamedTuple):
         return time
 
 
-REACH = 0.75
+REACH = 0.70
 """Share of the tensor cores' dense rate."""
 INSTRUCTION = 6
 """Columns by which an instruction takes longer than its own."""
-SM_RATE = 89e9
+SM_RATE = 102e9
 """Bytes per second that reach the shared memory of an SM."""
-L2_RATE = 9.6e12
+L2_RATE = 10.4e12
 """Bytes per second that reach that of all SMs."""
-LATENCY = 1.4e-6
+LATENCY = 1.0e-6
 """Seconds from the copy of a stage to the next one into it."""
-OVER = 0.77e-6
+OVER = 0.62e-6
 """Seconds before the first products of a tile and after the last ones."""
-STORE = 5.9e-11
+STORE = 3.8e-11
 """Seconds to store an element."""
 TURNED = 1.2
 """Time of stores to contiguous columns relative to rows."""
 LATE = 0.2
 """Share of the time of stores that the products of the next tile do not cover."""
-SPLIT = 2.3e-6
+SPLIT = 1.9e-6
 """Seconds by which the barriers of a cluster delay it."""
 SHARE = 1.0e-11
 """Seconds for each byte of the shares."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
 TILES = tuple(
-    PipelinedTile(bm, bn, resident, splits)
+    PipelinedTile(bm, bn, resident, splits, late)
     for bm, most in MOST_COLUMNS.items()
     for bn in WIDTHS
     for resident in (1, 2, 3)
     for splits in (1, 2, 4)
+    for late in (False, True)
+    if not late or (bm == 128 and bn >= 128 and resident == splits == 1)
     if bn <= most
     if resident == 1 or (bm == 64 and bn <= 64)
     if splits == 1 or (bm <= 128 and bn // 8 % splits == 0 and bm * bn * splits <= 128 * 256)

@@ -3,6 +3,7 @@
 #include <weft/block.cuh>
 #include <weft/cluster.cuh>
 #include <weft/convert.cuh>
+#include <weft/launch.cuh>
 #include "pipelined.cuh"
 #include "store.cuh"
 
@@ -61,10 +62,11 @@ struct Work {
     }
 };
 
-// RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves registers
-// from the warpgroup that copies to those that multiply. SPLITS blocks of a cluster share the K of
-// a tile. TRANSPOSED, WHOLE, EACH: see store.cuh.
-template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
+// LATE: the results of a tile are stored beside the products of the next one, which takes
+// registers. RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves
+// registers from the warpgroup that copies to those that multiply. SPLITS blocks of a cluster share
+// the K of a tile. TRANSPOSED, WHOLE, EACH: see store.cuh.
+template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool LATE, bool A_KMAJOR,
           bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
 __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
                                const Problem& p) {
@@ -74,8 +76,6 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         Rounded<T, TRANSPOSED, WHOLE, RESIDENT == 1 && BM <= 192 ? 64 : 32, COLUMNS / 8>;
     using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
     constexpr int THREADS = BM * 2;
-    // Registers for the results of one tile beside the sums of the next.
-    constexpr bool LATE = RESIDENT == 1 && BM <= 128 && SPLITS == 1;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ typename G::Ring stages;
     unsigned ring = slab_aligned(shared_address(bytes));
@@ -93,6 +93,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         __syncwarp();
         barrier_arrive<THREADS + 32>(2);  // the barriers are there; copies begin at once
         if (threadIdx.x != THREADS) return;
+        wait_for_kernels();
         Turn<STAGES> turn;
         for (int at = first; at < works; at += gridDim.x / SPLITS) {
             Work work = Work::number<BM, BN>(at, p);
@@ -103,6 +104,8 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
     }
     if constexpr (R::MOVED) more_registers<R::COMPUTING>();
     barrier_sync<THREADS + 32>(2);
+    start_next_kernel();
+    wait_for_kernels();
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
     T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Results::ELEMENTS;
@@ -141,13 +144,13 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
 }
 
 // A block for an SM: a warpgroup copies.
-template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
+template <class T, int BM, int BN, int STAGES, int SPLITS, bool LATE, bool A_KMAJOR, bool B_KMAJOR,
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
               const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE, ACTIVATION,
-                   EACH>(A, B, bias, C, p);
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, LATE, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
+                   ACTIVATION, EACH>(A, B, bias, C, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
@@ -157,6 +160,6 @@ template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                      const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, EACH>(A, B, bias, C, p);
+    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
+                   WHOLE, ACTIVATION, EACH>(A, B, bias, C, p);
 }
