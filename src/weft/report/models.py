@@ -11,9 +11,10 @@ from weft.values.models import CLOCKS, LIMITS, LayerCall, LayerTime, ModelTimes,
 SUMMARY = ("calls of", "number", *(
     f"{clock} {what}" for clock in CLOCKS for what in ("mean", "worst", *(f"< {x}" for x in LIMITS))
 ))  # fmt: skip
-WORST = ("ratio", "call", "kernel", "µs by contender")
+WORST = ("ratio", "call", "kernel", "µs by contender", "tensors")
+CHECKED = ("error", "PyTorch's", "call", "kernel", "tensors")
 BACKENDS = ("cudnn", "flash")
-LISTED = ("call", "kind", "GFLOP", "MB", "least µs", "bound")
+LISTED = ("call", "kind", "GFLOP", "MB", "least µs", "bound", "tensors")
 
 
 def summary(times: ModelTimes) -> Iterator[Block]:
@@ -30,12 +31,19 @@ def summary(times: ModelTimes) -> Iterator[Block]:
             yield f"\nthe worst calls, {clock}", "bold"
             found = [_worst(t, clock) for t in times.worst(clock)]
             yield Table(WORST, found, WORST[:1])
+    else:
+        yield Table(CHECKED, [_checked(t) for t in times.times], CHECKED[:2])
     yield from _problems(times)
     yield (
         f"\n{len(times.times)} of {times.drawn} calls of seed {times.seed}: {len(times.wrong)}"
         f" wrong, {len(times.imprecise)} less precise than PyTorch",
         "bold",
     )
+
+
+def _checked(t: LayerTime) -> tuple[str, ...]:
+    errors = [f"{t.result.errors[who]:.1e}" if t.result.errors else "" for who in ("weft", "torch")]
+    return *errors, t.layer.words, t.result.plan, t.layer.call
 
 
 def _row(name: str, found: Sequence[LayerTime]) -> list[str]:
@@ -51,8 +59,8 @@ def _ratio(number: float) -> str:
 
 
 def _worst(t: LayerTime, clock: str) -> tuple[str, ...]:
-    words = f"{t.layer.words}: {t.layer.call}"
-    return _ratio(t.ratio(clock)), words, t.result.plan, _times(t.seconds(clock))
+    times = _times(t.seconds(clock))
+    return _ratio(t.ratio(clock)), t.layer.words, t.result.plan, times, t.layer.call
 
 
 def _times(seconds: Mapping[str, float]) -> str:
@@ -76,12 +84,13 @@ def listed(calls: Sequence[LayerCall]) -> Iterator[Block]:
     """The calls with their FLOPs, bytes and least times."""
     rows = [
         (
-            f"{c.words}: {c.call}",
+            c.words,
             c.kind,
             f"{c.flops / 1e9:.1f}",
             f"{c.moved / 1e6:.1f}",
             f"{1e6 * c.least:.1f}",
             c.bound,
+            c.call,
         )
         for c in calls
     ]

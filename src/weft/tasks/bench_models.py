@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from weft.ops.core import bind
 from weft.tasks.bench_ops import terminated
 from weft.tasks.climb import Steps
 from weft.values.models import LayerCall, LayerTime, ModelTimes
+from weft.values.sweep import SweptCall
 
 if TYPE_CHECKING:
     from weft.ops.models.draw import Drawn
@@ -26,6 +28,8 @@ ROTATED = 160 * 2**20
 MAX_AUTOTUNE = "max-autotune-no-cudagraphs"
 COMPILED = ("norm", "activation", "residual", "softmax", "embedding", "loss", "pool")
 """Kinds whose kernels torch.compile makes itself; for others it calls the libraries, too."""
+FUSED = "linear act"
+"""A product with an activation, of which torch.compile makes a kernel."""
 SMALL_REFERENCE = 1e10
 """FLOPs of a convolution above which its reference is float32: float64 would take seconds."""
 
@@ -107,7 +111,11 @@ def check(options: ModelOptions, steps: Steps) -> ModelTimes:
             about = one.described()
             notify(about.words)
             case = cases.case(one.case)
-            result, _ = run.check(case, one.work.call, "cpu", options.seed, compare=True)
+            try:
+                result, _ = run.check(case, one.work.call, "cpu", options.seed, compare=True)
+            except run.Failed as failure:
+                failed = {failure.who: failure.reason}
+                result = SweptCall(case.name, about.call, "", math.nan, False, failed=failed)
             found.append(LayerTime(about, result))
     return ModelTimes(options.seed, len(calls), tuple(found))
 
@@ -163,7 +171,7 @@ def _task(one: Drawn, options: ModelOptions) -> Any:
     half = one.setting.dtype != "float32"
     wide = "float32" if large and half else "float64"
     method = measure.Method(graph=True, rotated=ROTATED, compare=True, wide=wide)
-    compile = options.max_autotune or one.layer.kind in COMPILED or " " in one.work.case
+    compile = options.max_autotune or one.layer.kind in COMPILED or one.work.case == FUSED
     return worker.Task(
         one.case, one.work.call, options.seed, method=method, compile=options.compile and compile
     )

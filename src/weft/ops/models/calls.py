@@ -63,8 +63,8 @@ def linear(
         plain((outer, inner), dtype),
         plain((outer,), dtype) if bias else None,
     )
-    case = f"linear {act}" if act else "linear"
-    return _work(case, Call("linear", tensors, {}), 2.0 * rows * inner * outer, rows * outer)
+    case, options = ("linear act", {"activation": act}) if act else ("linear", {})
+    return _work(case, Call("linear", tensors, options), 2.0 * rows * inner * outer, rows * outer)
 
 
 def attention(

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 
 from weft.ops import fuse
-from weft.ops.core import library
 from weft.ops.sweep.case import Case, Compute, find
 from weft.ops.sweep.cases import CASES
 
@@ -33,30 +32,25 @@ def case(name: str) -> Case:
     else:  # forward and backward of a case that the sweep draws forward alone
         forward = find(name.removesuffix(BACKWARD), tuple(known.values()))
         found = forward.with_backward(exact=False, roundings=2 * forward.roundings)
-    return replace(found, peers=PEERS) if found.op == "attention" else found
+    if found.op != "attention":
+        return found
+    biased = found.name.startswith("attention bias")
+    return replace(found, peers={n: f for n, f in PEERS.items() if n in MASKED or not biased})
 
 
 def _own() -> list[Case]:
     """Cases of fused layers: an activation after a product, a gate, a bias of scores."""
     linear, attention = (find(name, CASES) for name in ("linear", "attention"))
-    own = [_linear(linear, act) for act in ACTS] + [_gate(act) for act in ACTS]
-    bias = replace(attention, name="attention bias", torch=_biased, weft=_biased_by_weft)
-    return [*own, bias]
+    # PyTorch rounds the product before the activation, weft after it.
+    act = replace(linear, name="linear act", torch=_linear, roundings=8)
+    bias = replace(attention, name="attention bias", torch=_biased)
+    return [act, bias, *map(_gate, ACTS)]
 
 
 # ---- products with an activation, gates --------------------------------------------------------
-def _linear(linear: Case, act: str) -> Case:
+def _linear(x: Any, weight: Any, bias: Any, activation: str) -> Any:
     """A linear layer with an activation, for which the library has one call."""
-    function = ACTS[act]
-
-    def by_torch(x: Any, weight: Any, bias: Any) -> Any:
-        return function(F.linear(x, weight, bias))
-
-    def by_weft(x: Any, weight: Any, bias: Any) -> Any:
-        return library.call("linear")(x, weight, bias, activation=act)
-
-    # PyTorch rounds the product before the activation, weft after it.
-    return replace(linear, name=f"linear {act}", torch=by_torch, weft=by_weft, roundings=8)
+    return ACTS[activation](F.linear(x, weight, bias))
 
 
 def _gate(act: str) -> Case:
@@ -78,10 +72,6 @@ def _biased(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-def _biased_by_weft(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    return library.call("attention")(q, k, v, mask)
-
-
 def _cudnn(q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, **_: Any) -> Any:
     attend = torch.ops.aten._scaled_dot_product_cudnn_attention
     return attend(q, k, v, mask, q.requires_grad, 0.0, is_causal, False)[0]
@@ -93,3 +83,5 @@ def _flash(q: Any, k: Any, v: Any, is_causal: bool = False, **_: Any) -> Any:
 
 PEERS: dict[str, Compute] = {"cudnn": _cudnn, "flash": _flash}
 """Backends that PyTorch may choose from; it does not always choose the fastest."""
+MASKED = ("cudnn",)
+"""Those that take a bias of the scores."""

@@ -96,10 +96,11 @@ def _of_block(model: Model, number: int) -> Iterator[Layer]:
     yield from _attentions(model, block, end)
     width, norm = b.width, b.norm
     yield layer(
-        "norm", "norm", lambda s: calls.rows_norm((s.batch, s.tokens, width), s.dtype, norm, False)
-    )
+        "norm", f"{norm}_norm",
+        lambda s: calls.rows_norm((s.batch, s.tokens, width), s.dtype, norm, False),
+    )  # fmt: skip
     yield layer(
-        "norm", "add_norm",
+        "norm", f"add_{norm}_norm",
         lambda s: calls.rows_norm((s.batch, s.tokens, width), s.dtype, norm, True),
     )  # fmt: skip
     yield layer(
@@ -199,7 +200,7 @@ def _attentions(model: Model, b: Block, end: str) -> Iterator[Layer]:
             ("tokens",), b.tokens,
         )  # fmt: skip
     else:
-        yield Layer("attention", f"attention{end}", whole, ("tokens",), b.tokens)
+        yield Layer("attention", f"self{end}", whole, ("tokens",), b.tokens)
     if b.causal and not b.tokens and model.decodes:
         yield Layer(
             "attention", f"decode{end}",

@@ -14,7 +14,7 @@ SIDES = {1: 61, 2: 9}
 """The longest signal and the largest side of an image."""
 HEADS = 4
 """Heads of queries for one head of keys at the most; heads keep their size."""
-CHANNELS, WIDTHS = 32, 16
+CHANNELS, WIDTHS = 32, 32
 """Divisors of the channels of convolutions, and of the widths of transformers."""
 
 
@@ -59,7 +59,7 @@ def _block(b: Block) -> Block:
 
 
 def _width(n: int) -> int:
-    return n // WIDTHS
+    return max(8, n // WIDTHS) if n else 0
 
 
 def _channels(n: int) -> int:
