@@ -22,6 +22,7 @@ import api_document
 import conformance_tables
 import course_figures
 import ladder_tables
+import model_tables
 import network_tables
 import op_stubs
 import ops_tables
@@ -251,6 +252,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(front_end_table, name) for name in ("numba", "triton")},
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in model_tables.TABLES.items()},
     "coverage": coverage_table,
     "suites": lambda: test_tables.suites(table),
     "slowest_tests": lambda: test_tables.slowest(table),

@@ -27,7 +27,10 @@ op = weft.Op("same", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=8)], benc
 def copied(x, y):
     y[...] = x
 """
-WITH_DEVICE = ["bench", "check", "climb", "learn", "profile", "ptx", "run", "tune", "train"]
+WITH_DEVICE = [
+    "bench", "bench models", "bench ops", "check", "climb", "learn", "profile", "ptx", "run",
+    "tune", "train",
+]  # fmt: skip
 WITH_GPU = ["bench", "climb", "profile", "run"]
 
 
@@ -52,7 +55,7 @@ def weft(verb: str, *words: str) -> Done:
 
 @pytest.mark.parametrize("verb", NAMES)
 def test_help_has_one_word_for_the_device(verb: str) -> None:
-    said = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "200"}).output
+    said = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": "200"}).output
     said = re.sub(r"\x1b\[[\d;]*m", "", said)
     assert ("--device" in said) == (verb in WITH_DEVICE)
     assert re.search(r"--gpu\b", said) is None  # an old word; --gpus is a number of GPUs
@@ -69,10 +72,13 @@ def test_an_unknown_device_is_refused_by_all(verb: str, tmp_path: Path) -> None:
         "ptx": ptx,
         "tune": "softmax",
         "train": "mnist",
+        "bench models": "",
+        "bench ops": "",
     }
     more = ["--list", "--shapes", "4x4"] if verb == "tune" else []
+    words = [*verb.split(), "--device", "sim:rtx307", *more]
     name = subject.get(verb, str(tmp_path / "x.py"))
-    done = CliRunner().invoke(app, [verb, "--device", "sim:rtx307", *more, name])
+    done = CliRunner().invoke(app, [*words, *([name] if name else [])])
     assert done.exit_code == 1 and "did you mean 'sim:rtx3070'?" in done.output
 
 

@@ -155,7 +155,7 @@ def test_a_broken_process_is_replaced_and_the_peer_left_out() -> None:
     class Meter:
         who = "torch"
 
-        def __call__(self, case: Any, call: Any, seed: int, failed: Any) -> Any:
+        def __call__(self, case: Any, call: Any, seed: int, failed: Any, method: Any) -> Any:
             raise Broken(result, self.who)
 
     task, meter = worker.Task(add.name, call, 1), Meter()

@@ -1,5 +1,7 @@
 """The command line. Each file in `verbs/` is one verb, imported on first use.
 
+`bench_models.py` is the verb `bench models`, of two words.
+
 A verb has a function `run`. Its docstring is the help; its parameters are the options. A verb
 prints its result to standard output, with `--json` as JSON. For a `weft.Error`, weft prints its
 text to standard error, or with `--json` its parts to standard output, and exits with code 1.
@@ -28,13 +30,13 @@ from weft.errors import Error, OutOfMemory
 from weft.tasks.ended import ProgramEnded
 
 _NAME = 200  # characters of a file's name that a message shows
-NAMES = [module.name for module in pkgutil.iter_modules(verbs.__path__)]
+NAMES = [module.name.replace("_", " ") for module in pkgutil.iter_modules(verbs.__path__)]
 
 
 @functools.cache
 def _command(name: str) -> Any:
     """The click command of a verb."""
-    verb = importlib.import_module(f"{verbs.__name__}.{name}")
+    verb = importlib.import_module(f"{verbs.__name__}.{name.replace(' ', '_')}")
     alone = typer.Typer(add_completion=False)
     alone.command(name, context_settings=getattr(verb, "SETTINGS", None))(verb.run)
     return get_command(alone)
@@ -50,6 +52,9 @@ class _Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return _command(cmd_name) if cmd_name in NAMES else None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        return super().resolve_command(ctx, _joined(args))
+
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         json = _asks_for_json([*ctx._protected_args, *ctx.args])
         try:
@@ -63,8 +68,15 @@ class _Verbs(TyperGroup):
             raise typer.Exit(report(error, json=json)) from None
 
 
+def _joined(words: Sequence[str]) -> list[str]:
+    """The words of a command line, with a verb of two words as one."""
+    verb = " ".join(words[:2])
+    return [verb, *words[2:]] if verb in NAMES else [*words]
+
+
 def _asks_for_json(words: Sequence[str]) -> bool:
     """Decide whether a command line has `--json` as an option of its verb."""
+    words = _joined(words)
     if not words or words[0] not in NAMES or "--json" not in words:
         return False
     own = words[: words.index("--")] if "--" in words else words

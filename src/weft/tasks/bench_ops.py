@@ -6,7 +6,8 @@ import dataclasses
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,11 +130,12 @@ def _swept(
     """The results, and whether a signal ended the sweep."""
     whole, worker = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("whole", "worker"))
     swept: list[Swept] = []
-    ended: list[int] = []
-    # A batch system ends a job by this signal; what has been measured is still shown.
-    before = signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
     total = sum(len(batch.calls) for batch in batches)
-    with tempfile.TemporaryDirectory() as folder, steps(total, "") as notify:
+    with (
+        terminated() as ended,
+        tempfile.TemporaryDirectory() as folder,
+        steps(total, "") as notify,
+    ):
         job = worker.SweepJob(Path(folder), until=time.time() + options.budget)
         job = job if options.compile else dataclasses.replace(job, compile=None)
         limit = max(0.0, options.limit - HOST)
@@ -141,5 +143,15 @@ def _swept(
             swept.append(one)
             if options.record is not None:  # now, because a later op may fail
                 whole.append(options.record, [one], [])
-    signal.signal(signal.SIGTERM, before)
     return swept, bool(ended)
+
+
+@contextmanager
+def terminated() -> Iterator[list[int]]:
+    """Collect the signals by which a batch system ends a job; what was measured is still shown."""
+    ended: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, before)

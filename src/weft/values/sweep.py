@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,6 +14,9 @@ class SweptCall:
 
     failed  the contenders that raised an error, "reference" if the float64 computation did, and
             their reasons
+    graph   seconds per call in a CUDA graph, where the host takes no part
+    errors  of weft and of torch against the reference: the root mean square over that of the
+            reference, of the result in which weft compares worst
     """
 
     op: str
@@ -24,6 +27,8 @@ class SweptCall:
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    graph: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
@@ -43,10 +48,22 @@ class SweptCall:
             "plan": self.plan,
             "error": _finite(self.error),
             "right": self.right,
-            "us": {name: round(1e6 * s, 2) for name, s in self.seconds.items()},
+            "us": _microseconds(self.seconds),
             "bytes": self.memory,
+            **({"graph_us": _microseconds(self.graph)} if self.graph else {}),
+            **({"errors": self.errors} if self.errors else {}),
             **({"failed": self.failed} if self.failed else {}),
         }
+
+    @staticmethod
+    def from_dict(op: str, row: Mapping[str, Any]) -> SweptCall:
+        """The call of a row of a record."""
+        error = math.nan if row["error"] is None else row["error"]
+        times = [{n: us / 1e6 for n, us in row.get(k, {}).items()} for k in ("us", "graph_us")]
+        return SweptCall(
+            op, row["call"], row["plan"], error, row["right"], times[0], row.get("bytes", {}),
+            row.get("failed", {}), times[1], row.get("errors", {}),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,10 @@ def mean(results: Sequence[SweptCall]) -> float:
     """The geometric mean of the ratios; NaN if no call has one."""
     ratios = [r.ratio for r in results if not math.isnan(r.ratio)]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
+def _microseconds(seconds: dict[str, float]) -> dict[str, float]:
+    return {name: round(1e6 * s, 2) for name, s in seconds.items()}
 
 
 def _finite(number: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -37,6 +37,7 @@ class Case:
                (result, *tensors) -> number
     shared     True if its kernels differ from another case's in their arithmetic alone: tests
                draw it in the slow set
+    peers      other ways of torch to make the call, by name
     """
 
     name: str
@@ -51,6 +52,7 @@ class Case:
     reference: Compute | None = None
     judge: Callable[..., float] | None = None
     shared: bool = False
+    peers: Mapping[str, Compute] = field(default_factory=dict)
 
     @property
     def op(self) -> str:
@@ -97,8 +99,14 @@ class Arguments:
 
     def double(self) -> Arguments:
         """The same in float64, in memory of its own."""
-        gradients = None if self.gradients is None else tuple(map(_double, self.gradients))
-        return Arguments(tuple(map(_double, self.tensors)), self.options, gradients)
+        return self.widened(torch.float64)
+
+    def widened(self, dtype: torch.dtype) -> Arguments:
+        """The same in a wider type, in memory of its own."""
+        tensors = tuple(_widened(t, dtype) for t in self.tensors)
+        if self.gradients is None:
+            return Arguments(tensors, self.options)
+        return Arguments(tensors, self.options, tuple(_widened(g, dtype) for g in self.gradients))
 
 
 def arguments(
@@ -133,10 +141,10 @@ def _gradient(result: torch.Tensor, device: str, generator: torch.Generator | No
     return drawn.to(device, result.dtype)
 
 
-def _double(tensor: Any) -> Any:
+def _widened(tensor: Any, dtype: torch.dtype) -> Any:
     if tensor is None:
         return None
-    wide = torch.complex128 if tensor.is_complex() else torch.float64
+    wide = dtype.to_complex() if tensor.is_complex() else dtype
     floats = tensor.is_floating_point() or tensor.is_complex()
     copy = tensor.detach().to(wide if floats else tensor.dtype, copy=True)
     return copy.requires_grad_(tensor.requires_grad)

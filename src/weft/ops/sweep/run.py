@@ -27,6 +27,10 @@ EPSILON = {
 }
 
 
+REASON = 200
+"""Characters of a reason that are kept."""
+
+
 class Failed(Exception):
     """A contender raised an error."""
 
@@ -42,7 +46,7 @@ def attempt(who: str, call: Callable[[], Any]) -> Any:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
     except Exception as error:
-        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:REASON]}"
         raise Failed(who, reason) from error
     return result
 
@@ -59,14 +63,19 @@ def calls(case: Case, seed: int, count: int, most: int) -> Iterator[Call]:
         yield case.draw(rng, most)
 
 
-def check(case: Case, call: Call, device: str, seed: int) -> tuple[SweptCall, Arguments]:
-    """Make the call once, compare with torch in float64, and return the arguments as well.
+def check(
+    case: Case, call: Call, device: str, seed: int,
+    wide_type: torch.dtype = torch.float64, compare: bool = False,
+) -> tuple[SweptCall, Arguments]:  # fmt: skip
+    """Make the call once, compare with torch in a wider type, and return the arguments as well.
+
+    With `compare`, the errors of torch in the dtype of the call are there, too.
 
     Raises Failed if weft, torch or the reference raise.
     """
     generator = torch.Generator(device).manual_seed(seed)
     made = attempt("torch", lambda: arguments(case, call, device, generator))
-    wide = made.double()  # before the call, which may change its tensors
+    wide = made.widened(wide_type)  # before the call, which may change its tensors
     plan = attempt("weft", lambda: _plan(case, made))
     got = attempt("weft", lambda: made.of(case.call))
     if case.judge is not None:
@@ -76,7 +85,38 @@ def check(case: Case, call: Call, device: str, seed: int) -> tuple[SweptCall, Ar
     error = max(
         (largest_error(case, call, made.tensors, g, w) for g, w in _pairs(got, want)), default=0.0
     )
-    return SweptCall(case.name, str(call), plan, error, error <= 1), made
+    errors = _compared(case, made, got, want) if compare else {}
+    return SweptCall(case.name, str(call), plan, error, error <= 1, errors=errors), made
+
+
+def _compared(case: Case, made: Arguments, got: Any, want: Any) -> dict[str, float]:
+    """The errors of weft and torch in the result in which weft compares worst.
+
+    There are none if torch fails.
+    """
+    try:
+        peer = attempt("torch", lambda: made.of(case.torch))
+    except Failed:  # as it will when it is timed, where it is recorded
+        return {}
+    pairs = [
+        (rms_error(mine, w), rms_error(other, w))
+        for mine, other, w in zip(as_tuple(got), as_tuple(peer), as_tuple(want), strict=True)
+        if mine.is_floating_point()
+    ]
+    weft, torch_ = max(pairs, key=lambda p: p[0] / max(p[1], LEAST_ERROR), default=(0.0, 0.0))
+    return {"weft": weft, "torch": torch_}
+
+
+LEAST_ERROR = 1e-9
+"""Errors below this are as good as none."""
+
+
+def rms_error(got: torch.Tensor, want: torch.Tensor) -> float:
+    """The root mean square of the error, over that of the reference; at least LEAST_ERROR."""
+    want = want.detach()
+    difference = (got.detach().to(want.dtype) - want).nan_to_num(0.0, 0.0, 0.0)
+    scale = float(want.nan_to_num(0.0, 0.0, 0.0).norm())
+    return max(LEAST_ERROR, float(difference.norm()) / max(scale, 1e-30))
 
 
 def _plan(case: Case, made: Arguments) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +19,8 @@ LONG = 0.05
 """Seconds that all samples of a contender may last; one sample is taken in any case."""
 MOST = 400
 """Calls in a sample at the most."""
+MOST_CAPTURED = 64
+"""Calls in a graph at the most, but one with each set of arguments."""
 
 Function = Callable[[], Any]
 Clock = Callable[[Sequence[Function]], list[float]]
@@ -26,10 +30,18 @@ Clock = Callable[[Sequence[Function]], list[float]]
 def as_called(contenders: Sequence[Function]) -> list[float]:
     """Seconds per call of each contender, as the GPU sees a row of eager calls: medians."""
     once = [_once(f) for f in contenders]
+    counts = [max(1, min(MOST, round(LEAST / seconds))) for seconds in once]
+    return _medians(contenders, counts, max(1, min(ROUNDS, int(LONG / max(once)))))
+
+
+def _medians(contenders: Sequence[Function], counts: Sequence[int], rounds: int) -> list[float]:
+    """The median seconds of each contender, which take turns in a new order every round."""
     samples: list[list[float]] = [[] for _ in contenders]
-    for _ in range(max(1, min(ROUNDS, int(LONG / max(once))))):
-        for f, seconds, times in zip(contenders, once, samples, strict=True):
-            times.append(_sample(f, max(1, min(MOST, round(LEAST / seconds)))))
+    order, rng = list(range(len(contenders))), random.Random(0)
+    for _ in range(rounds):
+        rng.shuffle(order)
+        for i in order:
+            samples[i].append(_sample(contenders[i], counts[i]))
     return [statistics.median(times) for times in samples]
 
 
@@ -82,6 +94,46 @@ def host(contenders: Sequence[Function], calls: int = 200) -> list[float]:
                 f()
             times.append((time.perf_counter() - begin) / calls)
     return [statistics.median(times) for times in samples]
+
+
+def in_graphs(contenders: Sequence[Function], least: int = 1) -> list[float]:
+    """Seconds per call of each contender in a CUDA graph of at least so many calls: medians.
+
+    The host takes no part. Contenders take turns.
+    """
+    once = [_once(f) for f in contenders]
+    counts = [max(least, min(MOST_CAPTURED, round(LEAST / seconds))) for seconds in once]
+    graphs = [_captured(f, n) for f, n in zip(contenders, counts, strict=True)]
+    whole = max(n * seconds for n, seconds in zip(counts, once, strict=True))
+    rounds = max(2, min(ROUNDS, int(LONG / whole)))
+    seconds = _medians([g.replay for g in graphs], [1] * len(graphs), rounds)
+    return [s / n for s, n in zip(seconds, counts, strict=True)]
+
+
+@functools.cache
+def _side_stream() -> torch.cuda.Stream:
+    """The stream on which graphs are captured; the default one cannot be."""
+    return torch.cuda.Stream()
+
+
+def _captured(f: Function, calls: int) -> torch.cuda.CUDAGraph:
+    """A graph of calls, replayed once."""
+    graph, stream = torch.cuda.CUDAGraph(), _side_stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        f()  # libraries allocate what they need on a stream at their first call
+        torch.cuda.synchronize()
+        # `torch.cuda.graph` would collect garbage first, which takes longer than all samples.
+        graph.capture_begin()
+        try:
+            for _ in range(calls):
+                f()
+        finally:
+            graph.capture_end()
+    torch.cuda.synchronize()
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph
 
 
 def alone(f: Function, launches: int = 20) -> float:

@@ -86,16 +86,26 @@ def sweep(
         )
 
     by_op = {batch.op: batch for batch in batches}
-    for number, answer in pool.run(tasks, jobs, job.start, limit, stop=stop):
+    for number, result in measured(tasks, job, jobs, limit, report, stop):
         task = tasks[number]
-        report(f"{task.case} {task.call}")
-        results[number] = answer.value if answer is not None else _lost(task)
+        results[number] = result
         left[task.case] -= 1
         if not left[task.case]:
             yield swept(by_op[task.case])
     for batch in batches:
         if 0 < left[batch.op] < len(batch.calls):
             yield swept(batch)
+
+
+def measured(
+    tasks: Sequence[Task], job: SweepJob, jobs: int, limit: float,
+    report: Callable[[str], None], stop: Callable[[], bool],
+) -> Iterator[tuple[int, SweptCall]]:  # fmt: skip
+    """The number of each task with its result, as they are finished."""
+    for number, answer in pool.run(tasks, jobs, job.start, limit, stop=stop):
+        task = tasks[number]
+        report(f"{task.case} {task.call}")
+        yield number, answer.value if answer is not None else _lost(task)
 
 
 def _lost(task: Task) -> SweptCall:
@@ -109,6 +119,11 @@ def append(path: Path, swept: Sequence[Swept], host: Sequence[HostTime]) -> None
     lines = [{**s.to_dict(), **machine} for s in swept]
     if host:
         lines.append({"host": [h.to_dict() for h in host], **machine})
+    append_lines(path, lines)
+
+
+def append_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
+    """Append records to a file, a line each."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)

@@ -44,23 +44,31 @@ def _attention(rng: random.Random, most: int) -> Call:
     return Call("attention", tuple(tensors), options)
 
 
-def _reference(q: Any, k: Any, v: Any, is_causal: bool, enable_gqa: bool) -> Any:
-    """The same head by head: in float64, torch keeps all scores, which may need 100 GB."""
-    group = q.shape[1] // k.shape[1]
-    heads = [
+SCORES = 2**27
+"""Scores of the reference at a time: in float64, torch would keep all, which may need 100 GB."""
+
+
+def reference(
+    q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, enable_gqa: bool = False
+) -> Any:
+    """The same, some heads at a time, or with a mask some elements of the batch."""
+    shape, group = (*q.shape[:3], v.shape[3]), q.shape[1] // k.shape[1]
+    k, v = (t.repeat_interleave(group, 1) for t in (k, v))
+    if mask is None:
+        q, k, v = (t.flatten(0, 1)[:, None] for t in (q, k, v))
+    count = max(1, SCORES // (q.shape[1] * q.shape[2] * k.shape[2]))
+    parts = [
         checkpoint(
-            F.scaled_dot_product_attention,
-            q[b : b + 1, h : h + 1], k[b : b + 1, h // group : h // group + 1],
-            v[b : b + 1, h // group : h // group + 1], is_causal=is_causal, use_reentrant=False,
+            F.scaled_dot_product_attention, *part, attn_mask=mask, is_causal=is_causal,
+            use_reentrant=False,
         )
-        for b in range(q.shape[0])
-        for h in range(q.shape[1])
+        for part in zip(*(t.split(count) for t in (q, k, v)), strict=True)
     ]  # fmt: skip
-    return torch.cat(heads).view(q.shape[0], q.shape[1], *heads[0].shape[2:])
+    return torch.cat(parts).view(shape)
 
 
 CASE = Case(
-    "attention", _attention, F.scaled_dot_product_attention, reference=_reference, roundings=6,
+    "attention", _attention, F.scaled_dot_product_attention, reference=reference, roundings=6,
     depth=lambda call: call.shape(1)[-2],
 )  # fmt: skip
 CASES = (
