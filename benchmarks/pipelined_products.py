@@ -27,7 +27,7 @@ from weft.ops.core import runner
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import layout
 from weft.ops.core.target import target
-from weft.ops.families.matmul import half, pipelined, skinny_m, warpgroup
+from weft.ops.families.matmul import half, pipelined, skinny_m
 from weft.ops.families.matmul.product import Roles, product_of
 
 LLAMA = ((6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336))
@@ -59,7 +59,7 @@ def contenders(a: Any, b: Any, most: int) -> dict[str, tuple[Candidate | None, C
     request = Request("matmul", (layout(a), layout(b)), {}, gpu)
     made = product_of(request, Roles(left=0, right=1))
     ranked = sorted(pipelined.candidates(made, gpu), key=lambda c: c.cost)[:most]
-    others = [kind.candidates(made, gpu) for kind in (half, warpgroup)]
+    others = [half.candidates(made, gpu)]
     if min(made.m, made.n) <= skinny_m.MOST:
         thin = made if made.m <= made.n else made.transposed()
         others.append(skinny_m.candidates(thin, gpu))

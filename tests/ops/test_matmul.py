@@ -14,9 +14,7 @@ import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.plan import Pointer  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.matmul import warpgroup  # noqa: E402
-from weft.ops.families.matmul.half_model import WARPGROUP_TILES, WarpgroupTile  # noqa: E402
-from weft.ops.families.matmul.product import Operand, Roles, product_of, side  # noqa: E402
+from weft.ops.families.matmul.product import Operand, side  # noqa: E402
 
 LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
 """Norms of errors, relative to the norm of the result."""
@@ -121,32 +119,9 @@ def test_skinny_n_is_for_many_rows_of_few_columns() -> None:
     assert weft.ops.explain(weft.ops.linear, x, wide).choice.used.name != "skinny N"
 
 
-# ---- warpgroups --------------------------------------------------------------------------------
-def by_warpgroups(a: Any, b: Any, tile: WarpgroupTile) -> Any:
-    """The product by this tile."""
-    function = library.function("matmul")
-    p = product_of(function.request(a, b, "fp32"), Roles(left=0, right=1))
-    plan = warpgroup.plan(p, tile)
-    return runner(plan, 2, a.device)(a, b)
-
-
-@pytest.mark.parametrize("tile", WARPGROUP_TILES, ids=lambda t: f"{t.bn} columns")
-@pytest.mark.parametrize(("a_by_columns", "b_by_columns"), ORDERS, ids=ORDER_NAMES)
-def test_warpgroups(a_by_columns: bool, b_by_columns: bool, tile: WarpgroupTile) -> None:
-    """More steps than stages, and the last one is not whole: rows are parts of wider matrices."""
-    m, k, n = 131, 4 * 64 + 13, tile.bn + 5
-    a = matrix(136, 272, half, a_by_columns, 1)[:m, :k]
-    b = matrix(272, cols := tile.bn + 8, half, b_by_columns, 2)[:k, : cols - 3]
-    result = by_warpgroups(a, b, tile)
-    assert result.shape == (m, n)
-    close(result, a.double() @ b.double())
-
-
 def test_sanitized() -> None:
     """No kernel reads what nothing wrote, or races."""
     with weft.sanitize() as session:
         run("unaligned 32 x 32", matrix(33, 21, half, False, 1), matrix(21, 19, half, False, 2))
         run("skinny N", matrix(257, 3, half, False, 1), matrix(3, 2, half, False, 2))
-        for tile in WARPGROUP_TILES:
-            by_warpgroups(matrix(40, 336, half, False, 1), matrix(336, 48, half, False, 2), tile)
     assert not session.findings

@@ -67,6 +67,27 @@ def test_tiles(
     close(run("matmul", tile, turned, a, b, sms=1), a.double() @ b.double())
 
 
+def test_parts_of_wider_matrices() -> None:
+    """The last step of K is not whole, and what lies beside the parts is not read."""
+    a, b = matrix(40, 144, HALF, False, 1), matrix(144, 48, HALF, True, 2)
+    a[:, 137:], b[137:] = torch.nan, torch.nan
+    a, b = a[:35, :137], b[:137, :41]
+    close(run("matmul", PipelinedTile(64, 32), False, a, b), a.double() @ b.double())
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu"])
+def test_activations_are_as_precise_as_their_results(name: str) -> None:
+    """Far from 0 as well, where the functions of float16 results could cancel."""
+    a, b = 6 * matrix(64, 64, HALF, False, 1), torch.eye(64, dtype=HALF).T.contiguous().T
+    function = {
+        "relu": torch.relu, "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
+        "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    }[name]  # fmt: skip
+    bias = torch.zeros(64, dtype=HALF)
+    got = run("addmm", PipelinedTile(64, 64), False, bias, a, b, name).double()
+    torch.testing.assert_close(got, function(a.double()), rtol=1.5e-3, atol=1e-6)
+
+
 @pytest.mark.parametrize(("n", "turned"), [(40, False), (37, False), (40, True), (37, True)])
 def test_rows_of_results_begin_anywhere(n: int, turned: bool) -> None:
     a, b = matrix(20, 64, HALF, False, 3), matrix(64, n, HALF, True, 4)

@@ -74,6 +74,8 @@ def _biased(q: Any, k: Any, v: Any, mask: Any) -> Any:
 
 def _cudnn(q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, **_: Any) -> Any:
     attend = torch.ops.aten._scaled_dot_product_cudnn_attention
+    if q.dtype is torch.float32:  # it would compute in a lower precision
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, enable_gqa=True)
     return attend(q, k, v, mask, q.requires_grad, 0.0, is_causal, False)[0]
 
 

@@ -25,7 +25,7 @@ from weft.ops.families.matmul.half_model import (
     WARPGROUP_ROWS,
     WarpgroupTile,
 )
-from weft.ops.families.matmul.warpgroup import CAPABILITY
+from weft.ops.families.matmul.pipelined import CAPABILITY
 
 
 def applies(job: ConvJob) -> bool:

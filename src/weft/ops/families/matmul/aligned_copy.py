@@ -11,7 +11,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import half, half_model, warpgroup
+from weft.ops.families.matmul import half, half_model, pipelined
 from weft.ops.families.matmul.product import Operand, Product, side
 
 VECTOR = 8
@@ -34,9 +34,10 @@ def _copying(p: Product, gpu: Target, names: str) -> list[Candidate]:
     cost = half_model.ALIGNED_COPY_LAUNCH * gpu.launch
     cost += half_model.ALIGNED_COPY_TIME * moved / gpu.bandwidth
     what = "aligned copies" if len(names) == 2 else f"aligned copy of {names}"
+    best = sorted(pipelined.candidates(made, gpu), key=lambda c: c.cost)[:MOST]
     return [
         Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build)
-        for c in half.candidates(made, gpu, MOST) + warpgroup.candidates(made, gpu)
+        for c in half.candidates(made, gpu, MOST) + best
     ]
 
 

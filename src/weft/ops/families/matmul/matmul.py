@@ -24,7 +24,6 @@ from weft.ops.families.matmul import (
     tf32x3,
     tiled,
     unaligned,
-    warpgroup,
 )
 from weft.ops.families.matmul.product import ACTIVATIONS, Product, Roles, product_of
 
@@ -50,7 +49,7 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         found += skinny_m.candidates(skinny, request.target)
     if out.dtype is torch.float32:
         return found + tiled.candidates(made, request.target)
-    for kind in (half, pipelined, warpgroup, unaligned, aligned_copy):
+    for kind in (half, pipelined, unaligned, aligned_copy):
         found += kind.candidates(made, request.target)
     return found
 

@@ -46,7 +46,6 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""
     name += f", K in {tile.splits}" if tile.splits > 1 else ""
-    name += ", late" if tile.late else ""
     works = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn) * p.batch
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     build = functools.partial(plan, p, tile, stages, gpu)
@@ -60,7 +59,6 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     whole = (p.m if transposed else p.n) % 8 == 0
     alone = tile.resident == 1
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
-    words += (tile.late,) if alone else ()
     name = source.template(
         "pipelined" if alone else "pipelined_beside", source.ctype(p.out.dtype), *words,
         a.k_major, b.k_major, transposed, whole, p.activation, p.row_bias,

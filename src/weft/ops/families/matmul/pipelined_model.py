@@ -1,6 +1,6 @@
 """Cost model of products by warpgroups that read what tensor maps copied: tiles and seconds.
 
-Every constant is to be fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl.
+Every constant was fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl.
 """
 
 from __future__ import annotations
@@ -28,14 +28,12 @@ class PipelinedTile(NamedTuple):
 
     resident  blocks that share an SM
     splits    blocks of a cluster that share the K of a tile
-    late      the results of a tile are stored beside the products of the next
     """
 
     bm: int
     bn: int
     resident: int = 1
     splits: int = 1
-    late: bool = False
 
     @property
     def threads(self) -> int:
@@ -69,7 +67,7 @@ class PipelinedTile(NamedTuple):
         waits = LATENCY / (self.stages(gpu, stage) * beside)
         loop = most * steps * max(math, stage / SM_RATE, waits)
         store = OVER + STORE * self.bm * self.bn * (TURNED if turned else 1.0)
-        over = store * ((1 + LATE * (most - 1)) if self.late else cdiv(most, self.resident))
+        over = store * cdiv(most, self.resident)
         total = works * steps * stage / L2_RATE
         time = gpu.launch + max(loop + over, total, traffic(p) / gpu.bandwidth)
         if self.splits > 1:
@@ -77,39 +75,35 @@ class PipelinedTile(NamedTuple):
         return time
 
 
-REACH = 0.70
+REACH = 0.735
 """Share of the tensor cores' dense rate."""
-INSTRUCTION = 6
+INSTRUCTION = 5
 """Columns by which an instruction takes longer than its own."""
-SM_RATE = 102e9
+SM_RATE = 98e9
 """Bytes per second that reach the shared memory of an SM."""
-L2_RATE = 10.4e12
+L2_RATE = 10.6e12
 """Bytes per second that reach that of all SMs."""
 LATENCY = 1.0e-6
 """Seconds from the copy of a stage to the next one into it."""
-OVER = 0.62e-6
+OVER = 0.77e-6
 """Seconds before the first products of a tile and after the last ones."""
-STORE = 3.8e-11
+STORE = 4.3e-11
 """Seconds to store an element."""
-TURNED = 1.2
+TURNED = 1.27
 """Time of stores to contiguous columns relative to rows."""
-LATE = 0.2
-"""Share of the time of stores that the products of the next tile do not cover."""
-SPLIT = 1.9e-6
+SPLIT = 2.0e-6
 """Seconds by which the barriers of a cluster delay it."""
-SHARE = 1.0e-11
+SHARE = 1.65e-11
 """Seconds for each byte of the shares."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
 TILES = tuple(
-    PipelinedTile(bm, bn, resident, splits, late)
+    PipelinedTile(bm, bn, resident, splits)
     for bm, most in MOST_COLUMNS.items()
     for bn in WIDTHS
     for resident in (1, 2, 3)
     for splits in (1, 2, 4)
-    for late in (False, True)
-    if not late or (bm == 128 and bn >= 128 and resident == splits == 1)
     if bn <= most
-    if resident == 1 or (bm == 64 and bn <= 64)
+    if resident == 1 or bm * bn <= 4096 or (splits == 1 and 64 <= bn <= 128 == bm * resident // 2)
     if splits == 1 or (bm <= 128 and bn // 8 % splits == 0 and bm * bn * splits <= 128 * 256)
 )

@@ -62,18 +62,16 @@ struct Work {
     }
 };
 
-// LATE: the results of a tile are stored beside the products of the next one, which takes
-// registers. RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves
+// RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves
 // registers from the warpgroup that copies to those that multiply. SPLITS blocks of a cluster share
 // the K of a tile. TRANSPOSED, WHOLE, EACH: see store.cuh.
-template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool LATE, bool A_KMAJOR,
+template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
           bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
 __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
                                const Problem& p) {
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
-    constexpr int COLUMNS = BN / SPLITS;  // that a block stores
     using Results =
-        Rounded<T, TRANSPOSED, WHOLE, RESIDENT == 1 && BM <= 192 ? 64 : 32, COLUMNS / 8>;
+        ResultStore<T, TRANSPOSED, WHOLE, EACH, ACTIVATION, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
     using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
     constexpr int THREADS = BM * 2;
     extern __shared__ __align__(1024) unsigned char bytes[];
@@ -109,48 +107,32 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
     T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Results::ELEMENTS;
-    Results results;
-    Work last = {};  // whose results they are
-    auto store_part = [&](auto part) {
-        results.template store_part<part.value>(staging, C + last.batch * p.batch_c, p, last.row,
-                                                last.column);
-    };
     for (int at = first; at < works; at += gridDim.x / SPLITS) {
-        // The results of the tile before are stored beside the products of this one.
-        tile.template multiply<LATE ? Results::PARTS : 0>(ring, stages, consumer, mine,
-                                                          [&](auto part) {
-                                                              if (at != first) store_part(part);
-                                                          });
-        last = Work::number<BM, BN>(at, p);
-        last.row += warp * 16;
-        const T* added = bias ? bias + last.batch * p.batch_bias : bias;
-        auto finish = [&](const float (&sums)[COLUMNS / 8][4]) {
-            for_each_constant<Results::PARTS>([&](auto part) {
-                results.template round_part<part.value, ACTIVATION, EACH>(sums, added, p, last.row,
-                                                                          last.column);
-                if constexpr (!LATE) store_part(part);
-            });
-        };
+        tile.multiply(ring, stages, consumer, mine);
+        Work work = Work::number<BM, BN>(at, p);
+        const T* added = bias ? bias + work.batch * p.batch_bias : bias;
+        T* to = C + work.batch * p.batch_c;
+        int row = work.row + warp * 16;
         if constexpr (SPLITS == 1) {
-            finish(tile.of);
+            Results::store(tile.of, staging, to, added, p, row, work.column);
         } else {
-            float sums[COLUMNS / 8][4];
+            constexpr int MINE = G::ACROSS / SPLITS;
+            float sums[MINE][4];
             add_shares<SPLITS, G::ACROSS, THREADS>(tile.of, sums, reinterpret_cast<float4*>(start));
-            last.column += cluster_block() * COLUMNS;
-            finish(sums);
+            Results::store(sums, staging, to, added, p, row,
+                           work.column + cluster_block() * MINE * 8);
         }
     }
-    if constexpr (LATE) for_each_constant<Results::PARTS>(store_part);
 }
 
 // A block for an SM: a warpgroup copies.
-template <class T, int BM, int BN, int STAGES, int SPLITS, bool LATE, bool A_KMAJOR, bool B_KMAJOR,
+template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
               const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, LATE, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, EACH>(A, B, bias, C, p);
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE, ACTIVATION,
+                   EACH>(A, B, bias, C, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
@@ -160,6 +142,6 @@ template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                      const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
-                   WHOLE, ACTIVATION, EACH>(A, B, bias, C, p);
+    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
+                   ACTIVATION, EACH>(A, B, bias, C, p);
 }

@@ -8,20 +8,6 @@
 
 using namespace weft;
 
-template <int N>
-struct Constant {
-    static constexpr int value = N;
-};
-
-// Calls f(Constant<i>) for i from 0 to COUNT - 1.
-template <int COUNT, int FIRST = 0, class F>
-__device__ __forceinline__ void for_each_constant(const F& f) {
-    if constexpr (FIRST < COUNT) {
-        f(Constant<FIRST>{});
-        for_each_constant<COUNT, FIRST + 1>(f);
-    }
-}
-
 // One operand of a stage: B elements along M or N, and 64 of K. KMAJOR: K is contiguous in memory,
 // and a slab has B rows of 64 of K; else slabs have 64 rows of K, and 64 elements along M or N.
 template <int B, bool KMAJOR>
@@ -86,26 +72,15 @@ struct PipelinedTile {
         if (lane_index() == 0) stages.empty[stage].arrive();
     }
     // Products of one step are under way while the next ones are issued; then the stage before is
-    // free. meanwhile(i) is called for PARTS constants i, beside the products of the first steps.
-    template <int PARTS, class F>
-    __device__ void multiply(unsigned ring, Ring& stages, int consumer, int steps,
-                             const F& meanwhile) {
-        auto begin = [&](int step) {
+    // free.
+    __device__ void multiply(unsigned ring, Ring& stages, int consumer, int steps) {
+#pragma unroll 1
+        for (int step = 0; step < steps; ++step, turn.next()) {
             stages.wait_full(turn);
             multiply_stage(ring + turn.stage * STAGE, consumer, step == 0);
-        };
-        auto end = [&](int step) {
             wgmma_wait<1>();
             if (step) release(stages, turn.before());
-            turn.next();
-        };
-        for_each_constant<PARTS>([&](auto part) {
-            if (part.value < steps) begin(part.value);
-            meanwhile(part);
-            if (part.value < steps) end(part.value);
-        });
-#pragma unroll 1
-        for (int step = PARTS; step < steps; ++step) begin(step), end(step);
+        }
         wgmma_wait<0>();
         wgmma_results(of);
         release(stages, turn.before());

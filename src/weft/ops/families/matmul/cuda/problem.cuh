@@ -28,6 +28,25 @@ __device__ float activated(float x) {
     return x;
 }
 
+// 1 + erf(x) for results that are rounded to 16 bits, by Abramowitz and Stegun 7.1.26: it has no
+// branches, and no cancellation for x < 0.
+__device__ inline float short_one_plus_erf(float x) {
+    float t = __fdividef(1, 1 + 0.3275911f * fabsf(x));
+    float sum = 0.254829592f +
+                t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f)));
+    float rest = t * sum * __expf(-x * x);
+    return x < 0 ? rest : 2 - rest;
+}
+
+// An activation, for results that are rounded to 16 bits.
+template <int ACTIVATION>
+__device__ float short_activated(float x) {
+    if constexpr (ACTIVATION == 2) return 0.5f * x * short_one_plus_erf(x * 0.70710678f);  // gelu
+    if constexpr (ACTIVATION == 4)  // gelu by tanh: (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))
+        return __fdividef(x, 1 + __expf(-1.59576912f * (x + 0.044715f * x * x * x)));
+    return activated<ACTIVATION>(x);
+}
+
 // What a block computes. It is read anew after the loop over K, where registers are free again: the
 // compiler must not keep it meanwhile.
 struct Place {

@@ -89,38 +89,59 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
                                    min(WN, p.N - c0));
 }
 
-// Results of tensor cores as a warp stores them: 16 rows of N times 8 columns, rounded, with bias
-// and activation. They are stored in PARTS parts of at most WIDTH columns, by way of shared memory,
-// so that lanes store neighbours. TRANSPOSED: the columns of C are contiguous, not its rows. WHOLE:
-// these begin at multiples of 16 bytes.
-template <class T, bool TRANSPOSED, bool WHOLE, int WIDTH_, int N>
-struct Rounded {
-    static constexpr int WIDTH = TRANSPOSED ? 32 : WIDTH_, PARTS = ceil_div(N * 8, WIDTH),
+// Stores results of tensor cores: 16 rows of N times 8 columns for a warp, with bias and
+// activation. WIDTH columns at a time take the way through shared memory, so that lanes store
+// neighbours. TRANSPOSED: the columns of C are contiguous, not its rows. WHOLE: these begin at
+// multiples of 16 bytes. EACH: rows differ in their bias.
+template <class T, bool TRANSPOSED, bool WHOLE, bool EACH, int ACTIVATION, int ROW_WIDTH>
+struct ResultStore {
+    static constexpr int WIDTH = TRANSPOSED ? 32 : ROW_WIDTH,
                          // 16 bytes more than a row: eight rows lie in different banks
         PITCH = (TRANSPOSED ? 16 : WIDTH) + 8,
                          ELEMENTS = (TRANSPOSED ? WIDTH : 16) * PITCH;  // of shared memory
 
-    unsigned words[N][2];
-
-    // The first of the columns of a part and their number, each in eights.
-    static __device__ constexpr int first(int part) { return part * WIDTH / 8; }
-    static __device__ constexpr int count(int part) {
-        return N - first(part) < WIDTH / 8 ? N - first(part) : WIDTH / 8;
+    // Stores `of` at row r0 and column c0 of C; `mine` is shared memory of the warp.
+    template <int N>
+    static __device__ void store(const float (&of)[N][4], T* mine, T* C, const T* bias,
+                                 const Problem& p, int r0, int c0) {
+        constexpr int PARTS = N * 8 / WIDTH, REST = N % (WIDTH / 8);
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part)
+            store_part<WIDTH / 8>(of, part * WIDTH / 8, mine, C, bias, p, r0, c0);
+        if constexpr (REST) store_part<REST>(of, N - REST, mine, C, bias, p, r0, c0);
     }
-    template <int PART, int ACTIVATION, bool EACH>
-    __device__ void round_part(const float (&of)[N][4], const T* bias, const Problem& p, int r0,
-                               int c0) {
+    // Stores `COUNT` times 8 columns from of[first] on.
+    template <int COUNT, int N>
+    static __device__ void store_part(const float (&of)[N][4], int first, T* mine, T* C,
+                                      const T* bias, const Problem& p, int r0, int c0) {
+        c0 += first * 8;
+        __syncwarp();  // the part before has been read
 #pragma unroll
-        for (int n = first(PART); n < first(PART) + count(PART); ++n) {
-            float value[4] = {of[n][0], of[n][1], of[n][2], of[n][3]};
-            if (bias) add<EACH>(value, bias, p, r0, c0 + n * 8);
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-                words[n][half] = pack<T>(activated<ACTIVATION>(value[half * 2]),
-                                         activated<ACTIVATION>(value[half * 2 + 1]));
+        for (int n = 0; n < COUNT; n += 2) {
+            unsigned words[4] = {};
+            round(words, of[first + n], bias, p, r0, c0 + n * 8);
+            if (n + 1 < COUNT) round(words + 2, of[first + n + 1], bias, p, r0, c0 + n * 8 + 8);
+            if constexpr (TRANSPOSED) {
+                // Matrices are those of 8 rows of C below each other, then those beside them.
+                int lane = lane_index(), column = n * 8 + lane % 8 + lane / 16 * 8;
+                store_matrices_x4<true>(shared_address(mine + column * PITCH + lane / 8 % 2 * 8),
+                                        words);
+            } else {
+                store_matrices_x4(shared_address(mine + n * 8 + a_row(PITCH)), words);
+            }
         }
+        __syncwarp();
+        write<COUNT * 8>(mine, C, p, r0, c0);
     }
-    template <bool EACH>
+    static __device__ void round(unsigned* words, const float (&of)[4], const T* bias,
+                                 const Problem& p, int r0, int c0) {
+        float value[4] = {of[0], of[1], of[2], of[3]};
+        if (bias) add(value, bias, p, r0, c0);
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            words[half] = pack<T>(short_activated<ACTIVATION>(value[half * 2]),
+                                  short_activated<ACTIVATION>(value[half * 2 + 1]));
+    }
     static __device__ void add(float (&value)[4], const T* bias, const Problem& p, int r0, int c0) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -132,27 +153,6 @@ struct Rounded {
                 value[i] += added, value[i + 2] += added;
             }
         }
-    }
-    // Stores part PART of what begins at row r0 and column c0 of C; `mine` is the warp's.
-    template <int PART>
-    __device__ void store_part(T* mine, T* C, const Problem& p, int r0, int c0) const {
-        constexpr int FIRST = first(PART), COUNT = count(PART);
-        __syncwarp();  // the part before has been read
-#pragma unroll
-        for (int n = 0; n < COUNT; n += 2) {
-            unsigned four[4] = {words[FIRST + n][0], words[FIRST + n][1]};
-            if (n + 1 < COUNT) four[2] = words[FIRST + n + 1][0], four[3] = words[FIRST + n + 1][1];
-            if constexpr (TRANSPOSED) {
-                // Matrices are those of 8 rows of C below each other, then those beside them.
-                int lane = lane_index(), column = n * 8 + lane % 8 + lane / 16 * 8;
-                store_matrices_x4<true>(shared_address(mine + column * PITCH + lane / 8 % 2 * 8),
-                                        four);
-            } else {
-                store_matrices_x4(shared_address(mine + n * 8 + a_row(PITCH)), four);
-            }
-        }
-        __syncwarp();
-        write<COUNT * 8>(mine, C, p, r0, c0 + PART * WIDTH);
     }
     template <int COLUMNS>
     static __device__ void write(const T* mine, T* C, const Problem& p, int r0, int c0) {
