@@ -67,7 +67,8 @@ class PipelinedTile(NamedTuple):
         waits = LATENCY / (self.stages(gpu, stage) * beside)
         loop = most * steps * max(math, stage / SM_RATE, waits)
         store = OVER + STORE * self.bm * self.bn * (TURNED if turned else 1.0)
-        over = store * cdiv(most, self.resident)
+        again = cdiv(most, self.resident) - 1
+        over = store * (1 + again * (BESIDE if self.bm >= 192 else 1.0))
         total = works * steps * stage / L2_RATE
         time = gpu.launch + max(loop + over, total, traffic(p) / gpu.bandwidth)
         if self.splits > 1:
@@ -75,25 +76,27 @@ class PipelinedTile(NamedTuple):
         return time
 
 
-REACH = 0.735
+REACH = 0.767
 """Share of the tensor cores' dense rate."""
-INSTRUCTION = 5
+INSTRUCTION = 8
 """Columns by which an instruction takes longer than its own."""
-SM_RATE = 98e9
+SM_RATE = 84e9
 """Bytes per second that reach the shared memory of an SM."""
-L2_RATE = 10.6e12
+L2_RATE = 9.8e12
 """Bytes per second that reach that of all SMs."""
-LATENCY = 1.0e-6
+LATENCY = 1.44e-6
 """Seconds from the copy of a stage to the next one into it."""
-OVER = 0.77e-6
+OVER = 0.67e-6
 """Seconds before the first products of a tile and after the last ones."""
-STORE = 4.3e-11
+STORE = 4.2e-11
 """Seconds to store an element."""
-TURNED = 1.27
+TURNED = 1.32
 """Time of stores to contiguous columns relative to rows."""
-SPLIT = 2.0e-6
+BESIDE = 0.86
+"""Share of the time of stores that the products of other warpgroups do not cover, from three on."""
+SPLIT = 1.5e-6
 """Seconds by which the barriers of a cluster delay it."""
-SHARE = 1.65e-11
+SHARE = 2.3e-11
 """Seconds for each byte of the shares."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
@@ -104,6 +107,6 @@ TILES = tuple(
     for resident in (1, 2, 3)
     for splits in (1, 2, 4)
     if bn <= most
-    if resident == 1 or bm * bn <= 4096 or (splits == 1 and 64 <= bn <= 128 == bm * resident // 2)
+    if resident == 1 or bm * bn <= 4096
     if splits == 1 or (bm <= 128 and bn // 8 % splits == 0 and bm * bn * splits <= 128 * 256)
 )
