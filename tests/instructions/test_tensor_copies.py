@@ -16,9 +16,9 @@ import tensor_boxes
 import tensor_probes
 import weft
 from recorded import GOLDEN
-from tensor_probes import Case, Encoding
+from tensor_probes import Case, request
 from weft.device.base import Allocation
-from weft.device.tensor_map_encoding import DRIVER_TYPES, MapRequest, encode
+from weft.device.tensor_map_encoding import DRIVER_TYPES, encode
 from weft.device.tensor_map_limits import problems
 
 with np.load(GOLDEN / "tensor_copies.npz") as _archive:
@@ -34,13 +34,6 @@ def aligned(data: np.ndarray, to: int = 128) -> np.ndarray:
     copy = room[start : start + len(data)]
     copy[:] = data
     return copy
-
-
-def request(e: Encoding) -> MapRequest:
-    return MapRequest(
-        DRIVER_TYPES[e.dtype], e.address, e.dims, e.strides, e.steps, e.box, e.interleave,
-        e.swizzle, e.l2, bool(e.fill), e.lower, e.upper, e.channels, e.pixels,
-    )  # fmt: skip
 
 
 @cache
