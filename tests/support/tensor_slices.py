@@ -91,8 +91,9 @@ def _tiled(
     box[-2] = int(rng.choice([1, 4, 8, 12, 16, 24, 32]))
     few = rng.random() < 0.4
     steps = tuple(int(rng.integers(1, 4)) if few else 1 for _ in box)
-    at = [int(rng.integers(-b // 2 - 1, d + 1)) for b, d in zip(box, case.dims, strict=True)]
-    at[-2] = int(rng.integers(-2, case.dims[-2] + 1))
+    outside = rng.random() < 0.5
+    at = [int(rng.integers(-1, d + 1)) if outside else int(rng.integers(d)) for d in case.dims]
+    at[0] = int(rng.integers(-4, case.dims[0]))
     if kind != "load":
         at = [max(0, x) for x in at]
     return replace(case, box=tuple(box), steps=steps, at=tuple(at))
@@ -113,7 +114,7 @@ def _im2col(
     case = _tensor(rng, name, kind, dtype, interleave, 0)
     space = case.dims[:-2]
     lower = tuple(int(rng.integers(-2 if kind == "load" else 0, 2)) for _ in space)
-    upper = tuple(int(rng.integers(-2, 1)) for _ in space)
+    upper = tuple(int(rng.integers(-1, 1)) for _ in space)
     few = rng.random() < 0.4
     steps = (*(int(rng.integers(1, 3)) if few else 1 for _ in space), 1, 1)
     starts = [
@@ -133,8 +134,8 @@ def _tensor(
 ) -> SlicedCase:
     """A tensor, without a box."""
     unit, rank = 16 * interleave, rank or int(rng.integers(3, 6))
-    space = [int(rng.integers(1, n)) for n in (13, 6, 5)[: rank - 2]]
-    dims = (*space, int(rng.integers(1, 7)), int(rng.integers(1, 4)))
+    space = [int(rng.integers(3, n)) for n in (13, 7, 6)[: rank - 2]]
+    dims = (*space, int(rng.integers(2, 7)), int(rng.integers(1, 4)))
     strides, step = [], unit
     for d in dims[:-1]:
         step = step * d + unit * int(rng.integers(0, 2))
