@@ -114,10 +114,9 @@ class TileRecords:
         writes: bool, is_async: bool,
     ) -> None:  # fmt: skip
         """Compare an access with the last write, and a write with the last read."""
-        warps = x.integer("i64", Apart.WARPS)
 
         def found(kind: int, other: Val) -> None:
-            report(x, p, kind, record, other, place, warps)
+            report(x, p, kind, record, other, place, self._apart(x, record, other))
 
         stream = self._made(x, written).stream
         pending = ~self._ordered(x, p, w, written)
@@ -138,6 +137,14 @@ class TileRecords:
             other = pending if is_async else pending & self._made(x, read).stream.ne(0)
             with x.when(other, rare=True):
                 found(FindingKind.TILE_OVERWRITTEN, read)
+
+    def _apart(self, x: Builder, record: Val, other: Val) -> Val:
+        """The distance of the threads of two records."""
+        warps = x.integer("i64", Apart.WARPS)
+        if not self.w.clocks.clustered:
+            return warps
+        blocks = ((record ^ other) >> Record.RANK).ne(0)
+        return blocks.select(x.integer("i64", Apart.BLOCKS), warps)
 
     def _ordered(self, x: Builder, p: Val, w: Val, record: Val) -> Val:
         """True if the access of a record is complete, and was so before the present one."""

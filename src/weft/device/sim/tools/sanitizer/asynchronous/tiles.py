@@ -168,35 +168,47 @@ class Tiles:
         e, b, form = self.w.e, self.w.e.b, form_of(ins)
         number = self.operations.group(b, self.w.p, e.warp, Stream.PRODUCTS)
         record = self.records.of_warp(b.integer("i32", 0), Stream.PRODUCTS, number)
-        cores = ROWS // N
+        cores, zero = ROWS // N, b.integer("i32", 0)
+        operands = [(Gather(form.turned[1], form.pieces, 0), right, form.n // N, zero)]
         if form.left:
             first = (e.warp & (WARPGROUP - 1)) * cores
-            a = Gather(form.turned[0], PIECES, 0)
-            self._operand(a, left, record, b.integer("i32", cores), first)
-        columns = Gather(form.turned[1], form.pieces, 0)
-        self._operand(columns, right, record, b.integer("i32", form.n // N), b.integer("i32", 0))
+            operands.append((Gather(form.turned[0], PIECES, 0), left, cores, first))
+        for what, descriptor, blocks, first in operands:
+            self._read(what, descriptor, record, blocks, first)
+            if self.shaped:  # one warp looks at the whole of A
+                count = blocks if first is zero else cores * WARPGROUP
+                with b.when((e.warp & (WARPGROUP - 1)).eq(0)):
+                    self._compare(what, descriptor, record, count)
         e.forget_mask()
 
-    def _operand(self, what: Gather, descriptor: Val, record: Val, blocks: Val, first: Val) -> None:
-        """The cores of one operand: `blocks` of 8 rows, from number `first` on."""
+    def _read(self, what: Gather, descriptor: Val, record: Val, blocks: int, first: Val) -> None:
+        """Record that a product reads `blocks` of 8 rows, from number `first` on."""
         e, b = self.w.e, self.w.e.b
         start = b.load("i64", 0, b.at(e.slot, SlotFields.SHARED), 8)
-        size, mode = b.integer("i32", PIECE), (descriptor >> MODE_AT).trunc("i32")
-        state = self.shapes.operand(b) if self.shaped else None
+        size = b.integer("i32", PIECE)
 
         def core(c: int, offsets: list[Val]) -> None:
             for offset in offsets:
                 at = start + offset.zext("i64")
                 self.records.touch(b, at, size, record, False, Stream.PRODUCTS)
-            if state is not None:
-                order = (CorePlace.FIRST, CorePlace.NEXT) if what.turned else (
-                    CorePlace.NEXT, CorePlace.BESIDE)  # fmt: skip
-                self.shapes.core(b, state, record, mode, offsets, order[c > 0])
 
         with b.loop(blocks) as i:
             each_core(b, what, descriptor, first + i, core)
-        if state is not None:
-            self.shapes.read(b, state, record, mode)
+
+    def _compare(self, what: Gather, descriptor: Val, record: Val, blocks: int) -> None:
+        """Compare the layout of an operand with that of its tile."""
+        b = self.w.e.b
+        mode, state = (descriptor >> MODE_AT).trunc("i32"), self.shapes.operand(b)
+        places = (
+            (CorePlace.FIRST, CorePlace.NEXT) if what.turned else (CorePlace.NEXT, CorePlace.BESIDE)
+        )
+
+        def core(c: int, offsets: list[Val]) -> None:
+            self.shapes.core(b, state, record, mode, offsets, places[c > 0])
+
+        with b.loop(blocks) as i:
+            each_core(b, what, descriptor, i, core)
+        self.shapes.read(b, state, record, mode)
 
 
 def _stream(access: MemoryAccess) -> int:
