@@ -1,7 +1,8 @@
 """Random copies of interleaved tensors (NC/8HWC8, NC/16HWC16), as `tensor_probes` draws plain ones.
 
 An interleaved tensor has slices of 16 or 32 bytes of channels. The dimensions of its map begin with
-W, whose elements are slices, then H and D; then come the slices of channels, and N.
+W, whose elements are slices, then H and D; then come the slices of channels, and N. A copy takes
+one slice of channels, whatever its box says.
 """
 
 from __future__ import annotations
@@ -43,8 +44,20 @@ class SlicedCase(Case):
         return MARGIN
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """Slices of the box; im2col has pixels."""
+        if self.lower is not None:
+            return (self.pixels,)
+        counts = [-(-b // s) for b, s in zip(self.box, self.steps, strict=True)]
+        return (*counts[:-2], 1, counts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.counts) * self.unit
+
+    @property
     def bound(self) -> int:
-        """Bytes of shared memory, at most."""
+        """Bytes of shared memory, if a box had as many channels as it says."""
         if self.lower is not None:
             return -(-self.channels * self.itemsize // self.unit) * self.unit * self.pixels
         counts = [-(-b // s) for b, s in zip(self.box, self.steps, strict=True)]

@@ -75,3 +75,5 @@ F32, TF32 = TYPES[7], TYPES[11]
 
 SWIZZLE_SPANS = (16, 32, 64, 128)
 """Bytes within which a swizzle exchanges units of 16, by its number; 16: none."""
+INTERLEAVES = (0, 16, 32)
+"""Bytes of a slice of channels, by the number of an interleaved layout; 0: it is not one."""

@@ -1,8 +1,7 @@
 """cp.async.bulk.tensor: copies between shared memory and a box of a tensor in global memory.
 
 They are entries of the block's list of bulk copies (`bulk_list`) and complete as those do. The map
-is decoded and everything is checked when a copy is issued (`job`); `lines` moves the
-data.
+is decoded and everything is checked when a copy is issued (`plan`); `lines` moves the data.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from weft.device.sim.memory.bulk_list import Entries, Transfer
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.memory.tensors import maps
-from weft.device.sim.memory.tensors.job import Refusal, TensorJob, plan
+from weft.device.sim.memory.tensors.job import Refusal, TensorJob
 from weft.device.sim.memory.tensors.lines import REDUCTIONS, TensorTransfer, each_line
+from weft.device.sim.memory.tensors.plan import plan
 from weft.device.sim.observe import Watcher
 from weft.device.tensor_map_layout import MAP_ALIGN, MAP_BYTES, TYPES
 from weft.errors import PtxError

@@ -1,0 +1,52 @@
+"""Copies of interleaved tensors (NC/8HWC8, NC/16HWC16), as an H200 makes them.
+
+The elements of dimension 0 of such a map, W, are slices of 16 or 32 bytes of channels; H and D
+follow, then the slices of channels, then N. A copy takes one slice of channels, whatever its box
+says. Its coordinate counts slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.device.sim.memory.tensors.plan import PARAMETERS, Lines, Plan
+from weft.device.tensor_map_layout import INTERLEAVES, ControlBits
+from weft.ir import Builder, Val
+
+
+def sliced_plan(b: Builder, rank: int, *, columns: bool, loads: bool) -> Callable[..., Val]:
+    """The function of `plan.plan` for interleaved maps."""
+
+    def body(x: Builder, args: list[Val]) -> Val:
+        _SlicedPlan(x, args, rank, columns, loads).fill()
+        return x.integer("i64", 0)
+
+    mode = "columns" if columns else "tile"
+    name = f"tensor_slices_{'load' if loads else 'store'}_{mode}_{rank}"
+    return b.helper(name, PARAMETERS, ("i64", 0), body)
+
+
+class _SlicedPlan(Plan):
+    """A line is a slice."""
+
+    def lines(self) -> Lines:
+        b, channels = self.b, self.rank - 2
+        at = self.coordinate(channels).sext("i64")
+        line, nothing = self._slice(), b.integer("i32", 0)
+        high = at.ult(self.dim(channels)).select(line, nothing)
+        start = self.base + at * self.stride(channels)
+        count = self._product([self.count(i) for i, _ in self.axes()])
+        # A swizzle moves slices within its span.
+        footprint = (count * line + (self.span - 1)) & (0 - self.span)
+        return Lines(line, line, nothing, high, start, count, footprint)
+
+    def axes(self) -> list[tuple[int, Val]]:
+        inner = (0, self._slice().zext("i64"))
+        outer = [i for i in range(1, self.rank) if i != self.rank - 2]
+        return [inner, *((i, self.stride(i)) for i in outer)]
+
+    def _slice(self) -> Val:
+        """Bytes of a slice."""
+        slices = self.b.table("tensor_slices", "i32", INTERLEAVES)
+        number = self._bits(ControlBits.INTERLEAVE, 2).zext("i64")
+        return self.b.load("i32", 0, self.b.at(slices, number << 2), 4)
