@@ -376,3 +376,34 @@ __global__ void k(const half* x, float* y) {
     RESULT((y + blockIdx.x * 512), c);
     CLUSTER_SYNC();
 }
+
+// case: threads_race_beside_a_copy   kind: data race   grid: 1   block: 64   args: map:u32[2x32]:2x32:0 u32[64]=0
+__global__ void k(MAP a, unsigned* y) {
+    __shared__ alignas(1024) unsigned s[64], t[64];
+    __shared__ u64 full;
+    if (threadIdx.x == 0) init(&full, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        expect(&full, sizeof s);
+        LOAD(s, a, 0, 0, &full);
+    }
+    wait(&full, 0);
+    t[threadIdx.x] = s[threadIdx.x] + 1;
+    //+ __syncthreads();
+    y[threadIdx.x] = t[63 - threadIdx.x];  //!
+}
+
+// case: read_behind_the_box   kind: uninitialised   grid: 1   block: 64   args: map:u32[1x32]:1x32:0 u32[64]=0
+__global__ void k(MAP a, unsigned* y) {
+    __shared__ alignas(1024) unsigned s[64];
+    __shared__ u64 full;
+    if (threadIdx.x == 0) init(&full, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        expect(&full, 128);
+        LOAD(s, a, 0, 0, &full);
+    }
+    wait(&full, 0);
+    y[threadIdx.x] = s[threadIdx.x];  //! //-
+    //+ y[threadIdx.x] = s[threadIdx.x % 32];
+}

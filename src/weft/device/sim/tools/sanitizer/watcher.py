@@ -92,11 +92,12 @@ class Sanitizing(Watcher):
         )
         self.tiles = Tiles(self, used=tiles)
         self.partly = any(_writes_part(i) for i in code)
-        self.unseen = any(decode(i).is_bulk for i in code) or (self.clustered and e.copies.used)
-        """True if there are copies to shared memory that are not accesses of a lane."""
+        bulk = any(decode(i).is_bulk for i in code)
+        self.unseen = self.clustered and (bulk or e.copies.used)
+        """True if there are copies to shared memory whose words are not known to be written."""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
-        plain = not (self.partly or self.unseen or e.copies.used)
+        plain = not (self.partly or bulk or self.unseen or e.copies.used)
         apart = self.one_by_one or self.clustered or tiles or not plain
         planned = [] if apart else batches.plan(program, self.variables)
         self.fast = FastShadow(self.clocks, self.layout, self.partly, plain)
