@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MAP_BYTES, MAP_ALIGN = 128, 64
-MAX_RANK = 5
+MAX_RANK, LEAST_SLICED = 5, 3
+"""Dimensions of a map at most, and those of an interleaved or im2col map at least."""
 
 
 class MapFields:

@@ -7,26 +7,12 @@ says. Its coordinate counts slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from weft.device.sim.memory.tensors.plan import PARAMETERS, Lines, Plan
+from weft.device.sim.memory.tensors.boxes import BoxPlan, Lines
 from weft.device.tensor_map_layout import INTERLEAVES, ControlBits
-from weft.ir import Builder, Val
+from weft.ir import Val
 
 
-def sliced_plan(b: Builder, rank: int, *, columns: bool, loads: bool) -> Callable[..., Val]:
-    """The function of `plan.plan` for interleaved maps."""
-
-    def body(x: Builder, args: list[Val]) -> Val:
-        _SlicedPlan(x, args, rank, columns, loads).fill()
-        return x.integer("i64", 0)
-
-    mode = "columns" if columns else "tile"
-    name = f"tensor_slices_{'load' if loads else 'store'}_{mode}_{rank}"
-    return b.helper(name, PARAMETERS, ("i64", 0), body)
-
-
-class _SlicedPlan(Plan):
+class SlicedPlan(BoxPlan):
     """A line is a slice."""
 
     def lines(self) -> Lines:

@@ -29,7 +29,7 @@ class Record:
     CLOCKS = (1 << BLOCK - CLOCK) - 1
     BLOCKS = (1 << 64 - BLOCK) - 1
     RANK, NUMBERS = 60, (1 << 31) - 1
-    """Of a tile in a cluster: the first bit of the rank, above a clock or number of fewer bits."""
+    """Tiles of a cluster: the first bit of the rank, above a clock or number of fewer bits."""
     PENDING = (1 << 34) - 1
     """The clock of a copy to shared memory that was not waited for."""
 

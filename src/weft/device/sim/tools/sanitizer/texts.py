@@ -247,7 +247,7 @@ def place_of(r: Raw) -> str:
 
 
 def _layouts(r: Raw) -> str:
-    """How the tile was written and how it is read (`TileShape`)."""
+    """The layouts in which a tile was written and is read (`TileShape`)."""
     laid, mode = r.address >> TileShape.LAID, r.address >> TileShape.MODE & 7
     swizzle, width = laid & 3, ((laid >> TileShape.WIDTH - TileShape.SWIZZLE) & 127) + 1
     lines = f"lines of {16 * width} bytes"
