@@ -392,3 +392,90 @@ __global__ void k(const unsigned* x, unsigned* y) {
     wait(&full, 0);
     y[threadIdx.x] = s[threadIdx.x];
 }
+
+// case: stage_read_after_the_wrong_full   kind: data race   grid: 1   block: 64   args: u32[128] u32[128]=0
+__global__ void k(const unsigned* x, unsigned* y) {
+    __shared__ unsigned s[2][32];
+    __shared__ u64 full[2], empty[2];
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 2; ++i) init(&full[i], 32), init(&empty[i], 32);
+    __syncthreads();
+    for (int step = 0; step < 4; ++step) {
+        int stage = step % 2, lane = threadIdx.x % 32;
+        if (threadIdx.x < 32) {
+            wait(&empty[stage], step / 2 ^ 1);
+            s[stage][lane] = x[step * 32 + lane];
+            arrive(&full[stage]);
+        } else {
+            wait(&full[0], step / 2);  //-
+            //+ wait(&full[stage], step / 2);
+            y[step * 32 + lane] = s[stage][31 - lane];  //!
+            arrive(&empty[stage]);
+        }
+    }
+}
+
+// case: stage_written_after_the_wrong_empty   kind: data race   grid: 1   block: 64   args: u32[128] u32[128]=0
+__global__ void k(const unsigned* x, unsigned* y) {
+    __shared__ unsigned s[2][32];
+    __shared__ u64 full[2], empty[2];
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 2; ++i) init(&full[i], 32), init(&empty[i], 32);
+    __syncthreads();
+    for (int step = 0; step < 4; ++step) {
+        int stage = step % 2, lane = threadIdx.x % 32;
+        if (threadIdx.x < 32) {
+            wait(&empty[0], step / 2 ^ 1);  //-
+            //+ wait(&empty[stage], step / 2 ^ 1);
+            s[stage][lane] = x[step * 32 + lane];  //!
+            arrive(&full[stage]);
+        } else {
+            wait(&full[stage], step / 2);
+            y[step * 32 + lane] = s[stage][31 - lane];
+            arrive(&empty[stage]);
+        }
+    }
+}
+
+// case: load_after_the_wrong_empty   kind: missing wait   grid: 1   block: 64   args: u32[128] u32[128]=0
+__global__ void k(const unsigned* x, unsigned* y) {
+    __shared__ __align__(128) unsigned s[2][32];
+    __shared__ u64 full[2], empty[2];
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 2; ++i) init(&full[i], 1), init(&empty[i], 32);
+    __syncthreads();
+    for (int step = 0; step < 4; ++step) {
+        int stage = step % 2;
+        if (threadIdx.x == 0) {
+            wait(&empty[0], step / 2 ^ 1);  //-
+            //+ wait(&empty[stage], step / 2 ^ 1);
+            expect(&full[stage], 128);
+            LOAD(s[stage], x + step * 32, 128, &full[stage]);  //!
+        } else if (threadIdx.x >= 32) {
+            wait(&full[stage], step / 2);
+            y[step * 32 + threadIdx.x - 32] = s[stage][63 - threadIdx.x];
+            arrive(&empty[stage]);
+        }
+    }
+}
+
+// case: arrival_before_the_read   kind: data race   grid: 1   block: 64   args: u32[64] u32[64]=0
+__global__ void k(const unsigned* x, unsigned* y) {
+    __shared__ unsigned s[32];
+    __shared__ u64 full, empty;
+    if (threadIdx.x == 0) init(&full, 32), init(&empty, 32);
+    __syncthreads();
+    for (int step = 0; step < 2; ++step) {
+        int lane = threadIdx.x % 32;
+        if (threadIdx.x < 32) {
+            wait(&empty, step ^ 1);
+            s[lane] = x[step * 32 + lane];  //!
+            arrive(&full);
+        } else {
+            wait(&full, step);
+            arrive(&empty);  //-
+            y[step * 32 + lane] = s[31 - lane];
+            //+ arrive(&empty);
+        }
+    }
+}

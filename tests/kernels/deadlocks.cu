@@ -40,6 +40,16 @@ __global__ void within_a_warp(int *lock) {
     __syncwarp();
     atomicExch(lock, 0);
 }
+// Nobody arrives.
+__global__ void empty_mbarrier() {
+    __shared__ unsigned long long bar;
+    unsigned at = (unsigned)__cvta_generic_to_shared(&bar), done = 0;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at) : "memory");
+    __syncthreads();
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0;"
+                     " selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(at) : "memory");
+}
 // ---- these end ----
 __global__ void counts(volatile int *flag, unsigned n) {
     unsigned k = 0;

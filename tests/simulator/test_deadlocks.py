@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,6 +113,47 @@ def test_launches_that_wait_for_nobody_together() -> None:
     run()
     other.join()
     assert len(errors) == 2
+
+
+IN_A_THREAD = """
+import sys, threading
+sys.path[:0] = [{support!r}]
+import numpy as np, weft
+from everyday import load
+kernel, flags = load("deadlocks").{kernel}, [np.zeros(64, np.int32)][:{arguments}]
+
+def run():
+    try:
+        kernel[1, 64](*flags)
+    except weft.Deadlock as error:
+        print(error.what)
+
+launching = threading.Thread(target=run)
+launching.start()
+{meanwhile}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "meanwhile"),
+    [
+        ("empty_mbarrier", 0, "while launching.is_alive(): launching.join(0.01)"),
+        ("empty_mbarrier", 0, "launching.join()"),
+        ("read_flag", 1, "launching.join()"),
+        ("read_flag", 1, ""),
+    ],
+    ids=["busy", "joining", "flag-joining", "flag-at-the-end"],
+)
+def test_a_launch_of_another_thread(kernel: str, arguments: int, meanwhile: str) -> None:
+    """The main thread can neither arrive at an mbarrier nor run before the launch has ended."""
+    support = str(Path(__file__).parents[1] / "support")
+    script = IN_A_THREAD.format(
+        support=support, kernel=kernel, arguments=arguments, meanwhile=meanwhile
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert f"{kernel} is deadlocked" in done.stdout, done.stderr
 
 
 WORDS = [  # kernel, what its verdict says of the warps, and what it advises

@@ -3,7 +3,8 @@
 A file in `bugs/` has many cases; those in Python are `.cases`, which are no modules. A case begins
 with a comment
 
-    // case: NAME   kind: KIND   grid: 2   block: 64   [shared: BYTES] [limit: SECONDS]   args: ...
+    // case: NAME   kind: KIND   grid: 2   block: 64   [cluster: 2] [shared: BYTES] [limit: SECONDS]
+    args: ...
 
 and is a whole source with a kernel `k`, behind what the file has before its first case. In it,
 lines are marked at their end or beginning:
@@ -13,7 +14,8 @@ lines are marked at their end or beginning:
     //+ ...      only the twin has this line
 
 In Python (`#` instead of `//`) the same holds. Arguments are dtype[length], random unless `=0`,
-`=fresh` (allocated and not written) or a number; a number by itself is a scalar; `null`.
+`=fresh` (allocated and not written) or a number; a number by itself is a scalar; `null`. A tensor
+map is `map:dtype[64x64]:8x64:128`: the tensor, the box, the swizzle.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ _DTYPES = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32, "u32": np.uint32,
     "i64": np.int64, "u16": np.uint16, "u8": np.uint8,
 }  # fmt: skip
+_MAP = re.compile(r"map:(\w+)\[([\dx]+)\]:([\dx]+):(\d+)")
 _ARRAY = re.compile(r"(\w+)\[(\d+)\](?:=(\w+))?")
 
 
@@ -50,6 +53,7 @@ class Case:
     kind: str
     grid: tuple[int, ...]
     block: tuple[int, ...]
+    cluster: int | None
     shared: int
     limit: float | None
     args: tuple[str, ...]
@@ -96,6 +100,10 @@ def _argument(text: str, random: np.random.Generator, empty: Any) -> Any:
         return None
     if re.fullmatch(r"-?\d+", text):
         return int(text)
+    if found := _MAP.fullmatch(text):
+        shape, box = (tuple(map(int, x.split("x"))) for x in found.group(2, 3))
+        tensor = random.integers(0, 3, shape).astype(_DTYPES[found[1]])
+        return weft.tensor_map(tensor, box, swizzle=int(found[4]))
     found = _ARRAY.fullmatch(text)
     assert found is not None, text
     dtype, length, how = _DTYPES[found[1]], int(found[2]), found[3]
@@ -132,6 +140,7 @@ def _case(file: str, head: str, text: str) -> Case:
         kind=fields["kind"],
         grid=tuple(map(int, fields["grid"].split())),
         block=tuple(map(int, fields.get("block", "32").split())),
+        cluster=int(fields["cluster"]) if "cluster" in fields else None,
         shared=int(fields.get("shared", 0)),
         limit=float(fields["limit"]) if "limit" in fields else None,
         args=tuple(fields["args"].split()),
@@ -156,7 +165,8 @@ def named(case: Case, findings: Sequence[Any]) -> bool:
 def _cuda(case: Case, bug: bool, folder: Path) -> Callable[[], None]:
     kernel = weft.cuda(case.source(bug=bug), name=f"{case.name}.cu").kernel("k")
     args = case.arguments(weft.sanitizer.empty)
-    return lambda: kernel[case.grid, case.block, case.shared](*args, time_limit=case.limit)
+    launch = kernel[case.grid, case.block, case.shared, None, case.cluster]
+    return lambda: launch(*args, time_limit=case.limit)
 
 
 def _module(case: Case, bug: bool, folder: Path) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tensor_probes import Case, staged, tensor
+from tensor_slices import SlicedCase
 
 NAN = 0x7FF7
 """The 16 bits of which all NaNs outside a tensor consist."""
@@ -18,6 +19,9 @@ NAN = 0x7FF7
 
 def elements(case: Case) -> Iterator[tuple[int, int | None]]:
     """(byte in shared memory, byte in the tensor or None outside) of each element of the box."""
+    if isinstance(case, SlicedCase):
+        yield from slice_elements(case)
+        return
     lines = tiled_lines(case) if case.lower is None else column_lines(case)
     count, size = case.counts[0], case.itemsize
     pitch = max(count * size, case.swizzle)
@@ -48,22 +52,52 @@ def tiled_lines(case: Case) -> Iterator[tuple[int, bool]]:
 
 def column_lines(case: Case) -> Iterator[tuple[int, bool]]:
     """The same of an im2col copy, whose lines are the channels of a pixel."""
-    assert case.lower is not None
-    first = list(case.lower)
-    last = [d - 1 + u for d, u in zip(case.dims[1:-1], case.upper, strict=True)]
     *at, n = case.at[1:]
-    offsets = case.offsets or (0,) * len(at)
-    for _ in range(case.pixels):
-        place = [*(x + o for x, o in zip(at, offsets, strict=True)), n]
+    for place in pixels(case, at, n, case.dims[1:-1], case.steps[1:-1]):
         inside = all(0 <= x < d for x, d in zip(place, case.dims[1:], strict=True))
         yield sum(x * s for x, s in zip(place, case.strides, strict=True)), inside
-        for k, step in enumerate(case.steps[1:-1]):
+
+
+def pixels(
+    case: Case, at: list[int], n: int, dims: tuple[int, ...], steps: tuple[int, ...]
+) -> Iterator[list[int]]:
+    """The pixels of an im2col copy: W, H, D and N of each."""
+    assert case.lower is not None
+    last = [d - 1 + u for d, u in zip(dims, case.upper, strict=True)]
+    offsets = case.offsets or (0,) * len(at)
+    for _ in range(case.pixels):
+        yield [*(x + o for x, o in zip(at, offsets, strict=True)), n]
+        for k, step in enumerate(steps):
             at[k] += step
             if at[k] <= last[k]:
                 break
-            at[k] = first[k]
+            at[k] = case.lower[k]
         else:
             n += 1
+
+
+def slice_elements(case: SlicedCase) -> Iterator[tuple[int, int | None]]:
+    """The elements of an interleaved copy: slices of 16 or 32 bytes, one behind the other."""
+    size = case.itemsize
+    for number, at in enumerate(slices(case)):
+        inside = all(0 <= x < d for x, d in zip(at, case.dims, strict=True))
+        start = case.origin + at[0] * case.unit
+        start += sum(x * s for x, s in zip(at[1:], case.strides, strict=True))
+        for i in range(0, case.unit, size):
+            place = swizzled(case.shift + number * case.unit + i, case.swizzle)
+            yield place, start + i if inside else None
+
+
+def slices(case: SlicedCase) -> Iterator[list[int]]:
+    """The slices of a copy in all dimensions of the map; all are of one index of channels."""
+    *space, channel, n = case.at
+    if case.lower is not None:
+        for *place, n_ in pixels(case, space, n, case.dims[:-2], case.steps[:-2]):
+            yield [*place, channel, n_]
+        return
+    outer = [range(n) for n in case.counts]
+    for index in itertools.product(*reversed(outer)):
+        yield [a + i * s for a, i, s in zip(case.at, index[::-1], case.steps, strict=True)]
 
 
 def expected(case: Case) -> np.ndarray:

@@ -116,6 +116,14 @@ def _by_driver(r: MapRequest, device: int) -> bytes:
     """The map that the driver encodes."""
     from weft.device import driver  # maps of host memory need no driver
 
+    with driver.current(device):
+        code, data = ask_driver(driver.library(), r)
+    driver.check(code, "encoding a tensor map")
+    return data
+
+
+def ask_driver(lib: Any, r: MapRequest) -> tuple[int, bytes]:
+    """The answer of a driver's library to a request, and the bytes of the map."""
     room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGN)
     at = -(-ctypes.addressof(room) // MAP_ALIGN) * MAP_ALIGN
 
@@ -131,14 +139,11 @@ def _by_driver(r: MapRequest, device: int) -> bytes:
         words(ctypes.c_uint32, r.steps), ctypes.c_int(r.interleave), ctypes.c_int(r.swizzle),
         ctypes.c_int(r.l2), ctypes.c_int(r.nan),
     )  # fmt: skip
-    lib = driver.library()
-    with driver.current(device):
-        if r.lower is None:
-            code = lib.cuTensorMapEncodeTiled(*head, words(ctypes.c_uint32, r.box), *tail)
-        else:
-            code = lib.cuTensorMapEncodeIm2col(
-                *head, words(ctypes.c_int, r.lower), words(ctypes.c_int, r.upper),
-                ctypes.c_uint(r.channels), ctypes.c_uint(r.pixels), *tail,
-            )  # fmt: skip
-    driver.check(code, "encoding a tensor map")
-    return ctypes.string_at(at, MAP_BYTES)
+    if r.lower is None:
+        code = lib.cuTensorMapEncodeTiled(*head, words(ctypes.c_uint32, r.box), *tail)
+    else:
+        code = lib.cuTensorMapEncodeIm2col(
+            *head, words(ctypes.c_int, r.lower), words(ctypes.c_int, r.upper),
+            ctypes.c_uint(r.channels), ctypes.c_uint(r.pixels), *tail,
+        )  # fmt: skip
+    return int(code), ctypes.string_at(at, MAP_BYTES)

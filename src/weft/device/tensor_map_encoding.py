@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from weft.device.tensor_map_layout import (
     CORNER_BITS,
+    INTERLEAVES,
     MAP_BYTES,
     SWIZZLE_SPANS,
     TYPES,
@@ -46,20 +48,22 @@ class MapRequest:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a box in shared memory."""
+        """Bytes of a box in shared memory: of an interleaved tensor, one slice of channels."""
+        slice_bytes = INTERLEAVES[self.interleave]
         if self.lower is not None:
-            return self.channels * self.pixels * self.kind.size
-        nbytes = self.kind.size
-        for i, (size, step) in enumerate(zip(self.box, self.steps, strict=True)):
-            # Without interleave, the innermost dimension has no step.
-            nbytes *= -(-size // step) if i or self.interleave else size
-        return nbytes
+            return self.pixels * (slice_bytes or self.channels * self.kind.size)
+        counts = [-(-size // step) for size, step in zip(self.box, self.steps, strict=True)]
+        if slice_bytes:
+            counts[-2] = 1
+            return prod(counts) * slice_bytes
+        # Without interleave, the innermost dimension has no step.
+        return prod(counts[1:]) * self.box[0] * self.kind.size
 
     @property
     def noted_bytes(self) -> int:
         """The size that the driver notes and limits; it rounds down where a copy rounds up."""
         if self.lower is not None:
-            return self.nbytes
+            return self.channels * self.pixels * self.kind.size
         nbytes = self.kind.size
         for size, step in zip(self.box, self.steps, strict=True):
             nbytes *= size // step

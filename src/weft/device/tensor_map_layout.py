@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MAP_BYTES, MAP_ALIGN = 128, 64
-MAX_RANK = 5
+MAX_RANK, LEAST_SLICED = 5, 3
+"""Dimensions of a map at most, and those of an interleaved or im2col map at least."""
 
 
 class MapFields:
@@ -75,3 +76,5 @@ F32, TF32 = TYPES[7], TYPES[11]
 
 SWIZZLE_SPANS = (16, 32, 64, 128)
 """Bytes within which a swizzle exchanges units of 16, by its number; 16: none."""
+INTERLEAVES = (0, 16, 32)
+"""Bytes of a slice of channels, by the number of an interleaved layout; 0: it is not one."""

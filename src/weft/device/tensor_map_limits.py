@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from weft.device.tensor_map_encoding import MapRequest
-from weft.device.tensor_map_layout import MAX_RANK, SWIZZLE_SPANS
+from weft.device.tensor_map_layout import LEAST_SLICED, MAX_RANK, SWIZZLE_SPANS
 from weft.errors import ArgumentError
 
 MAX_BOX, MAX_STEP, MAX_PIXELS = 256, 8, 1024
@@ -51,9 +51,9 @@ def problems(r: MapRequest) -> Iterator[Problem]:
 
 
 def _tensor(r: MapRequest) -> Iterator[Problem]:
-    least = 3 if r.interleave or r.lower is not None else 1
+    least = LEAST_SLICED if r.interleave or r.lower is not None else 1
     if not least <= r.rank <= MAX_RANK:
-        why = "an interleaved or im2col tensor" if least == 3 else "a tensor"
+        why = "an interleaved or im2col tensor" if least > 1 else "a tensor"
         yield Problem(f"the rank of {why}", str(r.rank), f"{least} to {MAX_RANK} dimensions")
     unit = 32 if r.interleave == 2 else 16
     if r.address % unit:

@@ -47,7 +47,10 @@ def tensor_map(
                      may be apart
     box              the sizes of a box, in the order of the tensor's shape; up to 256 each
     swizzle          bytes within which shared memory is swizzled: 0, 32, 64 or 128
-    interleave       bytes of a slice of channels: 0, 16 or 32
+    interleave       0; or the tensor is (n, slices, w, c), (n, slices, h, w, c) or
+                     (n, slices, d, h, w, c), where c is a slice of 16 or 32 bytes of channels. The
+                     box leaves out c and has 1 slice: a copy takes one of each pixel. 32 needs
+                     swizzle=32
     element_strides  a box takes every n-th element of a dimension; in the order of the shape
     fill             what elements outside the tensor are read as: "zero" or "nan"
     l2               bytes that L2 fetches at least: 0, 64, 128 or 256
@@ -61,14 +64,21 @@ def tensor_map(
     >>> print(corner.nbytes)
     32
     """
-    shape = _shape_of(tensor)
+    layout = _layout(swizzle, interleave, l2, fill)
+    shape = _shape_of(tensor, interleave)
     rank = len(shape.sizes)
     steps = element_strides if element_strides is not None else (1,) * rank
     request = MapRequest(
         _type(shape, dtype), shape.memory.address, shape.sizes, shape.strides,
-        _backwards("element_strides", steps, rank), _backwards("box", box, rank),
-        **_layout(swizzle, interleave, l2, fill),
+        _backwards("element_strides", steps, rank), _backwards("box", box, rank), **layout,
     )  # fmt: skip
+    if interleave and request.box[-2] != 1:
+        raise ArgumentError(
+            "a box of an interleaved tensor has one slice of channels",
+            got=f"box {tuple(box)}",
+            allowed="1 in its second dimension",
+            next="copy each slice by itself: its index is the coordinate before the last",
+        )
     check(request)
     return TensorMap(request, shape.memory, shape.span)
 
@@ -89,10 +99,11 @@ def im2col_map(
 ) -> TensorMap:
     """Make a tensor map for im2col copies: pixels of images, as a convolution reads them.
 
-    tensor           an array (n, w, c), (n, h, w, c) or (n, d, h, w, c)
+    tensor           an array (n, w, c), (n, h, w, c) or (n, d, h, w, c); with `interleave` as for
+                     `weft.tensor_map`
     lower, upper     the corners of the box of pixels, in the order of the shape: its first pixel,
                      and the distance of its last one from the last of the tensor
-    channels         channels of a pixel that a copy takes
+    channels         channels of a pixel that a copy takes; with `interleave` those of a slice
     pixels           pixels that a copy takes
     swizzle, interleave, element_strides, fill, l2, dtype   as for `weft.tensor_map`
 
@@ -101,12 +112,19 @@ def im2col_map(
     >>> print(windows.nbytes)
     1024
     """
-    shape = _shape_of(tensor)
+    layout = _layout(swizzle, interleave, l2, fill)
+    shape = _shape_of(tensor, interleave)
     rank = len(shape.sizes)
     steps = element_strides if element_strides is not None else (1,) * rank
+    if interleave and channels * shape.memory.itemsize != interleave:
+        raise ArgumentError(
+            "an im2col copy of an interleaved tensor takes one slice of channels",
+            got=f"channels={channels}",
+            allowed=f"{interleave // shape.memory.itemsize}: {interleave} bytes",
+        )
     request = MapRequest(
         _type(shape, dtype), shape.memory.address, shape.sizes, shape.strides,
-        _backwards("element_strides", steps, rank), **_layout(swizzle, interleave, l2, fill),
+        _backwards("element_strides", steps, rank), **layout,
         lower=_backwards("lower", lower, rank - 2), upper=_backwards("upper", upper, rank - 2),
         channels=int(channels), pixels=int(pixels),
     )  # fmt: skip
@@ -123,7 +141,8 @@ class _Shape(NamedTuple):
     span: int
 
 
-def _shape_of(tensor: Any) -> _Shape:
+def _shape_of(tensor: Any, interleave: int) -> _Shape:
+    """The dimensions of a tensor for a map."""
     if not arrays.is_array(tensor):
         raise ArgumentError(
             "a tensor map is made of an array",
@@ -154,7 +173,29 @@ def _shape_of(tensor: Any) -> _Shape:
             next="transpose the tensor, or copy it: x.contiguous() or np.ascontiguousarray(x)",
         )
     span = size + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    return _Shape(memory, shape, _used(shape, strides, size), span)
+    found = _Shape(memory, shape, _used(shape, strides, size), span)
+    return _sliced(found, interleave) if interleave else found
+
+
+def _sliced(shape: _Shape, nbytes: int) -> _Shape:
+    """The dimensions of an interleaved tensor, which begin with W: its last one is a slice."""
+    inner = shape.sizes[0] * shape.memory.itemsize
+    if inner != nbytes or not 4 <= len(shape.sizes) <= 6:
+        raise ArgumentError(
+            "an interleaved tensor has slices of channels in its last dimension",
+            got=f"shape {shape.sizes[::-1]}, {inner} bytes in the last dimension",
+            allowed=f"(n, slices, w, c), (n, slices, h, w, c) or (n, slices, d, h, w, c), with "
+            f"{nbytes} bytes of channels in c",
+            next="x.reshape(n, slices, c, h, w) and its channels moved to the end, contiguous",
+        )
+    if shape.sizes[1] > 1 and shape.strides[0] != nbytes:
+        raise ArgumentError(
+            "the slices of neighbouring pixels are contiguous",
+            got=f"{shape.strides[0]} bytes from pixel to pixel",
+            allowed=f"{nbytes} bytes",
+            next="copy the tensor: x.contiguous() or np.ascontiguousarray(x)",
+        )
+    return shape._replace(sizes=shape.sizes[1:], strides=shape.strides[1:])
 
 
 def _strides(tensor: Any, size: int) -> tuple[int, ...]:

@@ -37,5 +37,7 @@ class CodeInfo:
     """True if it names other blocks of its cluster."""
     warpgroups: bool = False
     """True if it waits for products of warpgroups."""
+    awaits_host: bool = True
+    """True if a loop may wait for memory that the host can write."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Data about the code for its observer."""

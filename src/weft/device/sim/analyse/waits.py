@@ -58,6 +58,12 @@ def may_wait(ins: Instruction) -> bool:
     return decode(ins).row.polls
 
 
+def polls_global(ins: Instruction) -> bool:
+    """Return whether a loop around it may wait for a value outside of shared memory."""
+    d = decode(ins)
+    return d.row.waits in (Waits.VALUE, Waits.LOCK) and d.space != "shared"
+
+
 _CLOCKS = ("clock", "globaltimer")
 
 

@@ -9,12 +9,14 @@ from weft.device.base import Dim3
 from weft.device.sim.analyse import validate
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
+from weft.device.sim.analyse.waits import polls_global
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watching
 from weft.ir import IrModule
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction, PtxModule, Special
@@ -76,6 +78,7 @@ def generate(
         tested_at=warp.ledger.tested_at if warp.ledger.tests else -1,
         clusters=program.clusters,
         warpgroups=bool(program.awaits),
+        awaits_host=any(polls_global(i) for block in _looping(program) for i in block.code),
         notes=warp.watch.notes(),
     )
     return ir.text(), info
@@ -83,6 +86,12 @@ def generate(
 
 def _code(program: KernelProgram) -> list[Instruction]:
     return [i for i in program.function.body if isinstance(i, Instruction)]
+
+
+def _looping(program: KernelProgram) -> list[BasicBlock]:
+    """The blocks that are in loops."""
+    inside = set[int]().union(*program.graph.loops.values())
+    return [block for block in program.graph.blocks if block.index in inside]
 
 
 def _launch_order(program: KernelProgram, warp: WarpEmitter) -> LaunchOrder:

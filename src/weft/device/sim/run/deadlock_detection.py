@@ -7,7 +7,8 @@ deadlocked when, since a moment at which an epoch began,
 
 - no block has begun, ended or changed anything, and
 - every block that runs has come back to an earlier state, and
-- no other thread of the program has run, which could have written to memory.
+- no other thread of the program has run, which could have written to memory. Where no block polls
+  memory that the host can write, only barriers and shared memory, other threads do not matter.
 
 Then each block repeats this epoch, which changed nothing, forever. Anything else begins a new
 epoch. A busy machine only makes an epoch longer.
@@ -15,8 +16,9 @@ epoch. A busy machine only makes an epoch longer.
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from weft.device.sim.layout import BUSY, FREE, ContextFields, SlotFields, WorkerFields
 from weft.device.sim.run.arena import Arena
@@ -88,7 +90,8 @@ def _look() -> bool:
     """Return whether all running launches are deadlocked. Begin a new epoch after a change."""
     global _epoch, _seen
     seen = _activity()
-    if seen != _seen or seen[0] is None:
+    host_matters = any(each.arena.info.awaits_host for each in _running)
+    if seen != _seen or (seen[0] is None and host_matters):
         _epoch, _seen = _epoch + 1, seen
         for each in _running:
             each.arena.context[ContextFields.EPOCH // 8] = _epoch
@@ -109,10 +112,22 @@ def running() -> int:
 
 
 def _other_threads() -> object:
-    """None while a thread runs that is in no launch. Daemons serve tools, and do not count."""
+    """None while a thread may run that is in no launch. Daemons serve tools, and do not count."""
     inside = {each.thread for each in _running}
-    others = any(not t.daemon and t.ident not in inside for t in threading.enumerate())
-    return None if others else ()
+    others = (t for t in threading.enumerate() if t.is_alive() and not t.daemon)
+    free = any(t.ident not in inside and not _joins(t, inside) for t in others)
+    return None if free else ()
+
+
+def _joins(thread: threading.Thread, launching: Set[int | None]) -> bool:
+    """Return whether a thread waits, for as long as it takes, for one that is in a launch."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_globals.get("__name__") == threading.__name__:
+        if frame.f_code is threading.Thread.join.__code__:
+            there = frame.f_locals
+            return there["timeout"] is None and there["self"].ident in launching
+        frame = frame.f_back
+    return False
 
 
 host: Callable[[], object] = _other_threads

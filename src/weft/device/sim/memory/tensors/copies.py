@@ -1,8 +1,7 @@
 """cp.async.bulk.tensor: copies between shared memory and a box of a tensor in global memory.
 
 They are entries of the block's list of bulk copies (`bulk_list`) and complete as those do. The map
-is decoded and everything is checked when a copy is issued (`job`); `lines` moves the
-data.
+is decoded and everything is checked when a copy is issued (`plan`); `lines` moves the data.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from weft.device.sim.memory.bulk_list import Entries, Transfer
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.memory.tensors import maps
-from weft.device.sim.memory.tensors.job import Refusal, TensorJob, plan
+from weft.device.sim.memory.tensors.job import Refusal, TensorJob
 from weft.device.sim.memory.tensors.lines import REDUCTIONS, TensorTransfer, each_line
+from weft.device.sim.memory.tensors.plan import plan
 from weft.device.sim.observe import Watcher
 from weft.device.tensor_map_layout import MAP_ALIGN, MAP_BYTES, TYPES
 from weft.errors import PtxError
@@ -116,10 +116,11 @@ class TensorCopies:
                 ins, "mbar", AccessUnit.MBARRIER, AccessKind.ATOMIC, "shared", WORD, lanes
             )
             self.bulk.note(barrier, lanes, b.at(data, _Rows.BARRIER))
-        self._watch(ins, what, map_, box, data, jobs, lanes)
+        masks = self.bulk.masks(ins)
+        self._watch(ins, what, map_, box, data, jobs, lanes, masks)
         if loads:
             e.watch.access(barrier)
-        self.bulk.add(what, data, lanes, jobs, self.bulk.masks(ins))
+        self.bulk.add(what, data, lanes, jobs, masks)
         e.forget_mask()
 
     # ---- operands ---------------------------------------------------------------------------
@@ -241,7 +242,7 @@ class TensorCopies:
     # ---- observers --------------------------------------------------------------------------
     def _watch(
         self, ins: Instruction, what: TensorTransfer, map_: MemoryAccess, box: Address, data: Val,
-        jobs: Val, lanes: Val,
+        jobs: Val, lanes: Val, masks: Val | None,
     ) -> None:  # fmt: skip
         """Show the map, the box in shared memory, and each line in global memory."""
         e, b = self.e, self.e.b
@@ -251,7 +252,8 @@ class TensorCopies:
         sizes = b.load("i32", 32, b.at(data, _Rows.SIZES), 64)
         kind = AccessKind.WRITE if loads else AccessKind.READ
         near = MemoryAccess(
-            ins, AccessUnit.BULK, kind, box, 0, 16, lanes, sizes, waits=waits
+            ins, AccessUnit.BULK, kind, box, 0, 16, lanes, sizes, waits=waits, masks=masks,
+            jobs=jobs,
         )  # fmt: skip
         far_kind = (
             AccessKind.READ if loads

@@ -21,6 +21,8 @@ CORE = 8
 """Rows of a core."""
 INSIDE = -1
 """The result of a gather whose pieces were all in shared memory."""
+MODE_AT = 62
+"""The first bit of the swizzle mode in a descriptor."""
 WIDTHS = (PIECE, 128, 64, 32)
 """Bytes from one row of a core to the next, by the swizzle mode of the descriptor."""
 
@@ -61,7 +63,7 @@ def _fields(b: Builder, descriptor: Val) -> _Fields:
     def field(at: int) -> Val:
         return ((descriptor >> at).trunc("i32") & 0x3FFF) << 4
 
-    mode, wide = (descriptor >> 62).trunc("i32"), b.integer("i32", WIDTHS[0])
+    mode, wide = (descriptor >> MODE_AT).trunc("i32"), b.integer("i32", WIDTHS[0])
     for i in (1, 2, 3):
         wide = mode.eq(i).select(b.integer("i32", WIDTHS[i]), wide)
     base = (descriptor >> 49).trunc("i32") & 7
@@ -85,16 +87,15 @@ def _gather(
     return b.integer("i64", INSIDE)
 
 
-def each_place(
-    b: Builder, what: Gather, descriptor: Val, block: Val, one: Callable[[Val], None]
+def each_core(
+    b: Builder, what: Gather, descriptor: Val, block: Val, one: Callable[[int, list[Val]], None]
 ) -> None:
-    """`one(offset)` for each piece of 16 bytes of 8 rows."""
+    """`one(c, offsets)` for the 8 rows of each piece c of 16 bytes."""
     d = _fields(b, descriptor)
     rows = b.lanes("i32", range(CORE)) * d.wide
     for c in range(what.pieces):
         offsets = _places(b, d, what.turned, block, c, rows)
-        for r in range(CORE):
-            one(b.extract(offsets, r))
+        one(c, [b.extract(offsets, r) for r in range(CORE)])
 
 
 def _places(b: Builder, d: _Fields, turned: bool, block: Val, c: int, rows: Val) -> Val:

@@ -65,9 +65,9 @@ _SENTENCES: Mapping[int, _Sentence] = {
         "copy from the multiple of 16 bytes before it, with a wider box",
     ),
     Refusal.INTERLEAVE: _Sentence(
-        lambda n: "is given the map of an interleaved tensor, which is not simulated",
-        "maps without interleave",
-        "run it on a GPU, or make the channels contiguous",
+        lambda n: f"is given the map of an interleaved tensor with {n} dimensions",
+        "3 to 5 dimensions with interleave",
+        "look at what tensormap.replace wrote to the map",
     ),
     Refusal.NEGATIVE: _Sentence(
         lambda n: f"stores at coordinate {n}",

@@ -16,8 +16,8 @@ from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields, Space
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import word
 from weft.device.sim.tools.sanitizer.layout import FindingKind, Record
+from weft.device.sim.tools.sanitizer.order.words import word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode

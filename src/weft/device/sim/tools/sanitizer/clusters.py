@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from weft.device.sim.layout import SlotFields, Space
 from weft.device.sim.run.observation import Observation, zeroed
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, LaunchState
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.ir import Builder, Val
 
 _P = ("ptr", 0)

@@ -10,8 +10,8 @@ from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.memory.async_copies import SIZES, Ring
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Async, AsyncStep, Completion

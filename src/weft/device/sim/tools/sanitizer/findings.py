@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.device.clusters import cluster_of
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.run import elements
 from weft.device.sim.run.failures.faults import line_of, width_of
@@ -95,9 +96,19 @@ class Decoder:
         """The other block's number: records of global memory have its low bits."""
         if shared and not self._clustered:
             return r.block
+        if r.kind in texts.OF_TILES or decode(self.instruction(r.index)).row.async_ is not None:
+            return self._peer(r.block, r.other >> Record.RANK)
         low = (r.other >> Record.BLOCK) - 1 & Record.BLOCKS
         size = Record.BLOCKS + 1
         return r.block + (low - r.block + size // 2) % size - size // 2 if low != r.block else low
+
+    def _peer(self, block: int, rank: int) -> int:
+        """The number of the block of a rank, in the cluster of another block."""
+        cluster = cluster_of(self.config, self.module.entry(self.entry).directives) or (1, 1, 1)
+        first = [n - n % side for n, side in zip(self._block(block), cluster, strict=True)]
+        own = rank % cluster[0], rank // cluster[0] % cluster[1], rank // (cluster[0] * cluster[1])
+        x, y, z = (a + b for a, b in zip(first, own, strict=True))
+        return (z * self.config.grid[1] + y) * self.config.grid[0] + x
 
     def _access(self, verb: str, index: int, block: int | None, record: int) -> Access:
         ins = self.instruction(index)

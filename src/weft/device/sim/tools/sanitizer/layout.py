@@ -28,6 +28,8 @@ class Record:
     WARPS = 31 << WARP
     CLOCKS = (1 << BLOCK - CLOCK) - 1
     BLOCKS = (1 << 64 - BLOCK) - 1
+    RANK, NUMBERS = 60, (1 << 31) - 1
+    """Tiles of a cluster: the first bit of the rank, above a clock or number of fewer bits."""
     PENDING = (1 << 34) - 1
     """The clock of a copy to shared memory that was not waited for."""
 
@@ -70,6 +72,17 @@ class Ring:
     SIZE = HEADER + ROOM * ENTRY
 
 
+class Lock:
+    """An mbarrier: its address, the tag of its phase, for each rank the warps with copies that
+    report to it (bits), and four vectors (`order.mbarriers`).
+    """
+
+    KEY, TAG, ISSUERS = 0, 8, 16
+    HEADER = 80
+    PENDING, COMPLETE, PROXY_PENDING, PROXY_COMPLETE = range(4)
+    VECTORS = 4
+
+
 class BlockState:
     """The state of a resident block."""
 
@@ -91,7 +104,14 @@ class BlockState:
     to a bit for every word: it is written; it is written, or read, since the last barrier of all
     warps; ANY_MARKED: nonzero if any word is marked since then.
     """
-    WARPS = 256
+    SHARED, NBYTES = 256, 264
+    """The address and the size of the block's shared memory."""
+    CLUSTER, FIRST_ACTOR, ACTORS, PEERS = 272, 280, 288, 320
+    """In a cluster: the state of its first block, the index of the own first warp in vectors, their
+    length, and, in the first block, the states of all.
+    """
+    MAX_RANKS = 16
+    WARPS = PEERS + 8 * MAX_RANKS
     WARP = 64
     SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART, SKIPPED = 0, 8, 16, 24, 32, 40, 48
     """For each warp: records before the limit are ordered before it; the bits of its own record
@@ -117,14 +137,18 @@ class BlockState:
     bases, each with less than REACH bytes.
     """
 
+    LOCKS = 64
+    """Entries of the table of mbarriers; a power of two."""
     STREAMS = 4
     RINGS = STREAMS * Ring.SIZE
     """Streams of asynchronous operations, and the bytes of their rings for each warp."""
 
     def __init__(
-        self, warps: int, local_bytes: int, masks: bool, undefined: int, tiles: bool = False
-    ) -> None:
-        """Vectors with a clock for each warp; tables have one such vector for each warp.
+        self, warps: int, local_bytes: int, masks: bool, undefined: int, tiles: bool = False,
+        *, locks: bool = False, ranks: int = 1,
+    ) -> None:  # fmt: skip
+        """Vectors with a clock for each warp, in a cluster of `ranks` blocks for each of theirs;
+        tables have one such vector for each warp.
 
         clocks     of each warp about each
         fences     the same at its last fence, and `far` at its last fence beyond the block
@@ -137,33 +161,58 @@ class BlockState:
         proxy      of each warp about each: the clock up to which the asynchronous proxy sees its
                    writes; then vectors as `shared` and `early`
         rings      asynchronous operations; these two only with `tiles`
+        locks      mbarriers, only with `locks`
         log        batches of accesses to shared memory whose records are not made yet
         """
-        table = 8 * warps * warps
+        self.ranks, self.vector = ranks, 8 * warps * ranks
+        table = self.vector * warps
         self.clocks = self.WARPS + warps * self.WARP
         self.fences, self.far = self.clocks + table, self.clocks + 2 * table
         self.shared = self.clocks + 3 * table
-        self.early = self.shared + 8 * warps
-        self.groups = self.early + 16 * 8 * warps
+        self.early = self.shared + self.vector
+        self.groups = self.early + 16 * self.vector
         self.waits = self.groups + 16 * self.GROUP
         self.lanes = -(-(self.waits + warps * self.WAITS) // 64) * 64
         self.undefined = self.lanes + (warps * self.LANES if masks else 0)
         self.local = self.undefined + warps * undefined
         self.proxy = self.local + 4 * 32 * warps * (local_bytes // 4)
         self.proxy_shared = self.proxy + table
-        self.proxy_early = self.proxy_shared + 8 * warps
-        self.rings = self.proxy_early + 16 * 8 * warps
-        self.tiles = tiles
-        end = self.rings + warps * self.RINGS if tiles else self.proxy
+        self.proxy_early = self.proxy_shared + self.vector
+        self.rings = self.proxy_early + 16 * self.vector
+        self.tiles, self.has_locks = tiles, locks
+        self.locks = self.rings + warps * self.RINGS if tiles else self.proxy
+        self.lock = Lock.HEADER + Lock.VECTORS * self.vector
+        end = self.locks + self.LOCKS * self.lock if locks else self.locks
         self.log = -(-end // 64) * 64
         self.writers = self.log + self.ENTRIES * self.ENTRY
 
     def size(self, shared_bytes: int) -> int:
         """The size of the rest: two records, a byte and three bits for each word of memory."""
         words = shared_bytes // 4 + 1
-        # With tiles, two records for each 16 bytes follow: `Tiles` computes where.
-        more = 2 * words + 16 * (shared_bytes // 16 + 2) + 128 if self.tiles else 0
+        # With tiles, three words for each 16 bytes follow: `TileRecords` computes where.
+        more = 2 * words + 24 * (shared_bytes // 16 + 2) + 128 if self.tiles else 0
         return self.writers + 17 * words + 3 * (words // 8) + 128 + more
+
+
+class TileShape:
+    """The layout of 16 bytes that a tensor copy has written: a word, from the lowest bit
+
+        site      14  the instruction
+        unit       7  of the line
+        line      14  of the box
+        swizzle    2  of the map, by its number
+        width      7  units of a line, less 1
+        copy      20  rank, warp and number of the copy
+
+    A finding has, above an offset in shared memory, the swizzle and the width of the copy at LAID,
+    that of the reader at MODE, and whether nothing has written there.
+    """
+
+    UNIT, LINE, SWIZZLE, WIDTH, COPY = 14, 21, 35, 37, 44
+    UNITS = 127 << UNIT
+    LAID, MODE, UNWRITTEN = 32, 48, 60
+    BY_HAND = 7
+    """The mode of a reader that computes addresses itself."""
 
 
 class Apart:
@@ -181,5 +230,6 @@ class FindingKind:
     OTHER_ARRAY, BARRIER_SKIPPED, BARRIER_SHARED, STALE = 13, 14, 15, 16
     PARITY_PASSES, PARITY_BLOCKS = 17, 18
     PROXY, TILE_OVERWRITTEN, TILE_READ_EARLY, TILE_WRITTEN_TWICE = 22, 23, 24, 25
+    TILE_SWIZZLED, TILE_LEFT = 26, 27
     SUM_USED, LEFT_CHANGED, UNFENCED_REGISTER = 19, 20, 21
     """Found in the code, not in a run: see `asynchronous.registers`."""

@@ -9,8 +9,8 @@ from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.device.sim.tools.sanitizer.shadow.records import AccessPattern, bytes_of, is_missing
 from weft.device.sim.tools.sanitizer.undefined import Undefined

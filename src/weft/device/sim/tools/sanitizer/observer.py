@@ -125,8 +125,9 @@ class Sanitizer:
         )
         shared = code.shared_bytes + observation.config.shared_bytes
         layout = BlockState(
-            code.warps, code.local_bytes, notes["masks"], notes["undefined"], notes["tiles"]
-        )
+            code.warps, code.local_bytes, notes["masks"], notes["undefined"], notes["tiles"],
+            locks=notes["locks"], ranks=notes["ranks"],
+        )  # fmt: skip
         self._mine.slots = observation.for_slots(layout.size(shared)), layout
         seen.counts.arrays = sum(not a.around for a in every) - (heap is not None)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record, WorkerState
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.ir import Builder, Val
 
 _P, _I64 = ("ptr", 0), ("i64", 0)

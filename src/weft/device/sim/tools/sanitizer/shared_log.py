@@ -22,8 +22,8 @@ from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.tools.sanitizer.batches import AccessBatch, BatchAccess
 from weft.device.sim.tools.sanitizer.bounds import SharedVariable
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, WorkerState
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow, pattern_of
 from weft.device.sim.tools.sanitizer.shadow.records import (
     NEWEST,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.device.sim.tools.sanitizer.asynchronous.operations import Stream
-from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record
+from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record, TileShape
 from weft.device.sim.tools.sanitizer.observer import Raw
 
 _OF_LANES = (
@@ -154,6 +154,20 @@ TEXTS: Mapping[int, FindingText] = {
         ("write", "copy"),
         "",
     ),
+    FindingKind.TILE_SWIZZLED: FindingText(
+        "wrong tile",
+        "a tile is read in another layout than a tensor copy wrote it",
+        ("read", "copy"),
+        "give the tensor map and the reader the same swizzle, and lines of the same width; the "
+        "tile begins at a multiple of 1024 bytes",
+    ),
+    FindingKind.TILE_LEFT: FindingText(
+        "wrong tile",
+        "a descriptor leads out of the tile that a tensor copy wrote",
+        ("read", "copy"),
+        "compare the start, the leading and the stride offset with the layout of the tile: with a "
+        "swizzle of 128 bytes, groups of 8 rows are 1024 bytes apart",
+    ),
     FindingKind.SUM_USED: FindingText(
         "missing wait",
         "an accumulator is used before the wgmma that computes it was waited for",
@@ -181,6 +195,10 @@ TEXTS: Mapping[int, FindingText] = {
     ),
 }
 COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
+_MODES = {0: "no swizzle", 1: "swizzle 128", 2: "swizzle 64", 3: "swizzle 32"}
+"""Swizzles by the number in a descriptor."""
+OF_SHAPES = (FindingKind.TILE_SWIZZLED, FindingKind.TILE_LEFT)
+"""Findings about the layout of a tile."""
 OF_TILES = (
     FindingKind.PROXY, FindingKind.TILE_OVERWRITTEN, FindingKind.TILE_READ_EARLY,
     FindingKind.TILE_WRITTEN_TWICE,
@@ -221,9 +239,26 @@ def place_of(r: Raw) -> str:
     if r.kind == FindingKind.BARRIER_SHARED:
         warp = r.mine >> Record.WARP & 31
         return f"barrier {high}: warp {warp} arrives, in no order with {_warps(low)}"
+    if r.kind in OF_SHAPES:
+        return _layouts(r)
     if r.kind in PARITIES:
         return PARITIES[r.kind].format(r.address & 1, r.address >> 1)
     return ""
+
+
+def _layouts(r: Raw) -> str:
+    """The layouts in which a tile was written and is read (`TileShape`)."""
+    laid, mode = r.address >> TileShape.LAID, r.address >> TileShape.MODE & 7
+    swizzle, width = laid & 3, ((laid >> TileShape.WIDTH - TileShape.SWIZZLE) & 127) + 1
+    lines = f"lines of {16 * width} bytes"
+    wrote = f"{lines}, swizzle {16 << swizzle}" if swizzle else f"{lines}, no swizzle"
+    reads = f"the descriptor has {_MODES[mode]}" if mode in _MODES else "ldmatrix reads other units"
+    at = f"byte {r.address & 0xFFFFFFFF} of shared memory"
+    if r.kind == FindingKind.TILE_SWIZZLED:
+        return f"{at}: the copy wrote {wrote}; {reads}"
+    where = "nothing has written" if r.address >> TileShape.UNWRITTEN & 1 else "is another copy's"
+    at = f"{at}, which {where}" if "nothing" in where else f"memory that {where}"
+    return f"{at}; the copy wrote {wrote}; {reads}"
 
 
 def other_parity(r: Raw) -> str:

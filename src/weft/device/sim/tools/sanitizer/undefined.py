@@ -14,9 +14,9 @@ from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.emit.warp_ops import source_lanes
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import FindingKind
 from weft.device.sim.tools.sanitizer.meetings import synchronisation
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from weft.device.sim.access import AccessUnit, MemoryAccess, touching
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess, touching
 from weft.device.sim.address import Address
 from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, SlotFields, Space, WorkerFields
@@ -21,7 +21,7 @@ from weft.device.sim.tools.sanitizer import (
 from weft.device.sim.tools.sanitizer.asynchronous import bulk, registers
 from weft.device.sim.tools.sanitizer.asynchronous.tiles import Tiles, is_used
 from weft.device.sim.tools.sanitizer.checking import Values
-from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
+from weft.device.sim.tools.sanitizer.clocks import Clocks
 from weft.device.sim.tools.sanitizer.copies import Copies
 from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record, WorkerState
 from weft.device.sim.tools.sanitizer.local import Local
@@ -34,6 +34,7 @@ from weft.device.sim.tools.sanitizer.meetings import (
 from weft.device.sim.tools.sanitizer.meetings.barrier_groups import BarrierGroups, has_counts
 from weft.device.sim.tools.sanitizer.meetings.parities import Parities
 from weft.device.sim.tools.sanitizer.meetings.skipped import Skipped
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.overflow import Overflow
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
@@ -73,10 +74,13 @@ class Sanitizing(Watcher):
         self.undefined = Undefined(self, reach)
         self.one_by_one = bool(reach.sources)
         self.clustered = program.clusters
-        tiles = is_used(code) and not self.clustered
+        tiles = is_used(code)
+        self.locks = any(x.barrier for i in code for x in decode(i).row.effects)
+        ranks = BlockState.MAX_RANKS if self.clustered else 1
         self.layout = BlockState(
-            program.warps, program.local_bytes, self.masks, reach.nbytes, tiles
-        )
+            program.warps, program.local_bytes, self.masks, reach.nbytes, tiles,
+            locks=self.locks, ranks=ranks,
+        )  # fmt: skip
         self.publishes = self.clustered or any(_releases(i) for i in code)
         self.clocks = Clocks(
             program.warps,
@@ -88,11 +92,12 @@ class Sanitizing(Watcher):
         )
         self.tiles = Tiles(self, used=tiles)
         self.partly = any(_writes_part(i) for i in code)
-        self.unseen = any(decode(i).is_bulk for i in code) or (self.clustered and e.copies.used)
-        """True if there are copies to shared memory that are not accesses of a lane."""
+        bulk = any(decode(i).is_bulk for i in code)
+        self.unseen = self.clustered and (bulk or e.copies.used)
+        """True if there are copies to shared memory whose words are not known to be written."""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
-        plain = not (self.partly or self.unseen or e.copies.used)
+        plain = not (self.partly or bulk or self.unseen or e.copies.used)
         apart = self.one_by_one or self.clustered or tiles or not plain
         planned = [] if apart else batches.plan(program, self.variables)
         self.fast = FastShadow(self.clocks, self.layout, self.partly, plain)
@@ -104,6 +109,7 @@ class Sanitizing(Watcher):
         self.overflow = Overflow(program)
         self.sites: dict[int, int] = {}
         self.on_barrier = False
+        self.tested_last: MemoryAccess | None = None
         self.met: list[Operand | None] = []
         """Masks with which lanes have met since the last access; None: all of them."""
         self.going_on = early_exits.going_on(program)
@@ -203,16 +209,15 @@ class Sanitizing(Watcher):
     def _of_block(self, access: MemoryAccess, lanes: Val) -> None:
         """Check memory that other threads access, too."""
         self.on_barrier = access.unit is AccessUnit.MBARRIER
-        if self.on_barrier:
-            self.parities.access(access, lanes)
-            self.tiles.barrier(access, lanes)
-        else:
-            self.tiles.access(access, lanes)
         if access.space in _IN_A_BLOCK:
             self._flush()
-        # An arrival that completes later orders nothing when it is issued.
-        if self._is_strong() and self.publishes and access.waits is None:
-            self._synchronise(access)
+        if self.on_barrier:
+            self.parities.access(access, lanes)
+            self._on_barrier(access, lanes)
+        else:
+            self.tiles.access(access, lanes)
+            if self._is_strong() and self.publishes:
+                self._synchronise(access)
         match access.unit:
             case AccessUnit.FRAGMENT:
                 self._rows(access)
@@ -247,9 +252,37 @@ class Sanitizing(Watcher):
     def _synchronise(self, access: MemoryAccess) -> None:
         b, e = self.e.b, self.e
         self._flush()
-        if access.unit is AccessUnit.MBARRIER or _is_release(access.ins):
+        if _is_release(access.ins):
             self.clocks.fence(b, self.p, e.warp, _is_far(access.ins))
         self.clocks.synchronise(b, self.p, e.warp, access.writes)
+
+    def _on_barrier(self, access: MemoryAccess, lanes: Val) -> None:
+        """An mbarrier is given to a copy, tested, initialised, or arrived at."""
+        b, e = self.e.b, self.e
+        self._flush()
+        if access.waits is not None:  # it orders nothing before the copy is complete
+            self.tiles.reports_to(access, lanes)
+        elif not access.writes:
+            self.tested_last = access  # it acquires after it has passed
+        else:
+            table = e.memory.addresses(access.address)
+            if access.kind is AccessKind.WRITE:
+                self.clocks.renew(b, self.p, table, lanes)
+            elif _releases_lock(access.ins):
+                far = _is_far(access.ins)
+                self.clocks.release(b, self.p, e.warp, table, lanes, far)
+        e.forget_mask()
+
+    def tested(self, ins: Instruction, over: Val) -> None:
+        access, b, e = self.tested_last, self.e.b, self.e
+        assert access is not None and access.ins is ins, "it was accessed before"
+        if decode(ins).order == "relaxed":
+            return
+        passed = touching(e, access) & e.bits_of(over)
+        table = e.memory.addresses(access.address)
+        landing = self.tiles.operations.landed if self.tiles.used else None
+        self.clocks.passed(b, self.p, e.warp, table, passed, landing)
+        e.forget_mask()
 
     def _flush(self) -> None:
         """Prepare for a change of the block's clocks or records."""
@@ -312,6 +345,8 @@ class Sanitizing(Watcher):
             "undefined": self.undefined.plan.nbytes,
             "clusters": self.clustered and not self.unseen,
             "tiles": self.tiles.used,
+            "locks": self.locks,
+            "ranks": self.layout.ranks,
             "registers": registers.misuses(self.e.program),
         }
 
@@ -381,6 +416,12 @@ def _writes_part(ins: Instruction) -> bool:
 
 def _is_release(ins: Instruction) -> bool:
     return decode(ins).order in ("release", "acq_rel")
+
+
+def _releases_lock(ins: Instruction) -> bool:
+    """Return whether an access to an mbarrier releases: an arrival does, other steps do not."""
+    d = decode(ins)
+    return d.operation not in ("expect_tx", "complete_tx") and d.order != "relaxed"
 
 
 def _is_fence(ins: Instruction) -> bool:

@@ -1,14 +1,17 @@
 """Asynchronous operations of each warp: which of them have been waited for, and when.
 
 Operations are numbered in four streams. A stream has a ring with the last of them: the number, a
-key (the group, or the mbarrier that the operation reports to), the warp's clock at its issue, and
-the clock at which it was known to be complete, or 0.
+key (the group, or the mbarrier that the operation reports to, with the tag of its phase then), the
+warp's clock at its issue, and the clock at which it was known to be complete, or 0.
 """
 
 from __future__ import annotations
 
-from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
-from weft.device.sim.tools.sanitizer.layout import BlockState, Ring
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import CLUSTER_SHIFT
+from weft.device.sim.tools.sanitizer.clocks import Clocks
+from weft.device.sim.tools.sanitizer.layout import BlockState, Lock, Ring
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -46,6 +49,7 @@ class AsyncOperations:
                     put(x, x.integer("i64", 0), ring, Ring.GROUPS)
                     with x.loop(Ring.ROOM) as i:
                         entry = self._entry(x, ring, i.zext("i64"))
+                        put(x, x.integer("i64", 0), entry, Ring.KEY)
                         put(x, x.integer("i64", 1), entry, Ring.DONE)
 
         b.helper("sanitizer_rings", [_P], None, body)(p)
@@ -75,31 +79,56 @@ class AsyncOperations:
         for at, value in fields.items():
             put(x, value, entry, at)
 
-    def load(self, b: Builder, p: Val, warp: Val, lane: Val) -> Val:
-        """The number of a new copy of a lane, whose mbarrier follows."""
+    def load(self, b: Builder, p: Val, warp: Val, lane: Val, copy: Val) -> Val:
+        """The number of a new copy of a lane, whose mbarrier follows.
+
+        copy  0, or the rank of the block that a multicast goes to, plus 1
+        """
 
         def body(x: Builder, args: list[Val]) -> Val:
-            p, w, lane = args
+            p, w, lane, copy = args
             ring = self._ring(x, p, w, Stream.LOADS)
-            self._add(x, p, w, ring, _unknown(lane))
+            # No address: keys of copies are negative until their mbarriers are known.
+            self._add(x, p, w, ring, 0 - (lane.zext("i64") + (copy << 5) + 1))
             return word(x, ring, Ring.LAST)
 
-        return b.helper("sanitizer_load", [_P, _I32, _I32], _I64, body)(p, warp, lane)
+        kinds = [_P, _I32, _I32, _I64]
+        return b.helper("sanitizer_load", kinds, _I64, body)(p, warp, lane, copy)
 
     def reports_to(self, b: Builder, p: Val, warp: Val, lane: Val, barrier: Val) -> None:
-        """Set the mbarrier of a lane's last copy; later accesses of the warp are after it."""
+        """Set the mbarrier of a lane's last copies; later accesses of the warp are after them."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w, lane, barrier = args
             ring = self._ring(x, p, w, Stream.LOADS)
             with x.loop(Ring.ROOM) as i:
                 entry = self._entry(x, ring, i.zext("i64"))
-                with x.when(word(x, entry, Ring.KEY).eq(_unknown(lane))):
-                    put(x, barrier, entry, Ring.KEY)
+                given = -1 - word(x, entry, Ring.KEY)
+                with x.when(given.sge(0) & (given & 31).eq(lane.zext("i64"))):
+                    self._report(x, p, w, entry, barrier, given >> 5)
             self.clocks.tick(x, p, w)
 
         kinds = [_P, _I32, _I32, _I64]
         b.helper("sanitizer_reports", kinds, None, body)(p, warp, lane, barrier)
+
+    def _report(self, b: Builder, p: Val, warp: Val, entry: Val, barrier: Val, copy: Val) -> None:
+        """Set the mbarrier of one copy: in a multicast, that of the block it goes to."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w, entry, barrier, copy = args
+            put(x, x.integer("i64", 0), entry, Ring.KEY)
+            own, rank = x.integer("i64", 0), x.integer("i64", 0)
+            if self.clocks.clustered:
+                own = self.clocks.rank(x, p)
+                rank = copy.eq(0).select(own, copy - 1)
+            address = barrier + ((rank - own) << CLUSTER_SHIFT)
+            home, tag = self.clocks.owner(x, p, address)
+            put(x, address | tag, entry, Ring.KEY)
+            issuers = x.at(self.clocks.lock(x, home, address), (own << 2) + Lock.ISSUERS)
+            x.store(x.load("i32", 0, issuers) | (x.integer("i32", 1) << w), issuers)
+
+        kinds = [_P, _I32, _P, _I64, _I64]
+        b.helper("sanitizer_report_to", kinds, None, body)(p, warp, entry, barrier, copy)
 
     def commit(self, b: Builder, p: Val, warp: Val, stream: int) -> None:
         """Close the present group."""
@@ -122,22 +151,26 @@ class AsyncOperations:
         fn = b.helper(f"sanitizer_wait_{stream}", [_P, _I32, _I64], None, body)
         fn(p, warp, b.integer("i64", pending))
 
-    def tested(self, b: Builder, p: Val, barrier: Val) -> None:
-        """Complete the copies that report to an mbarrier: later acquirers are after them."""
+    def landed(self, x: Builder, p: Val, lock: Val, address: Val, tag: Val) -> None:
+        """Complete the copies that report to an mbarrier, of all phases before the one of `tag`."""
+        clocks = self.clocks
+        with x.loop(clocks.blocks(x, p)) as rank:
+            peer = clocks.peer(x, p, rank.zext("i64"))
+            issuers = x.at(lock, (rank.zext("i64") << 2) + Lock.ISSUERS)
 
-        def body(x: Builder, args: list[Val]) -> None:
-            p, barrier = args
-            with x.loop(self.clocks.warps) as w:
-                ring = self._ring(x, p, w, Stream.LOADS)
+            def of_warp(w: Val) -> None:
+                ring = self._ring(x, peer, w, Stream.LOADS)
                 with x.loop(Ring.ROOM) as i:
                     entry = self._entry(x, ring, i.zext("i64"))
-                    hit = word(x, entry, Ring.KEY).eq(barrier)
-                    with x.when(hit & word(x, entry, Ring.DONE).eq(0)):
+                    of = word(x, entry, Ring.KEY) ^ address  # a tag, if it is this mbarrier
+                    over = of.ult(8) & of.ne(tag) & word(x, entry, Ring.DONE).eq(0)
+                    with x.when(over):
                         issued = word(x, entry, Ring.ISSUED)
                         put(x, issued, entry, Ring.DONE)
-                        self.clocks.release(x, p, w, issued + 1)
+                        actor = rank.zext("i64") * clocks.warps + w.zext("i64")
+                        clocks.landed(x, p, lock, actor, issued + 1)
 
-        b.helper("sanitizer_tested", [_P, _I64], None, body)(p, barrier)
+            each_lane(x, x.load("i32", 0, issuers), of_warp)
 
     def completed(self, x: Builder, p: Val, stream: int, warp: Val, number: Val) -> Val:
         """The clock at which an operation was complete; 0: it was not; 1 if it is forgotten."""
@@ -145,8 +178,3 @@ class AsyncOperations:
         held = word(x, entry, Ring.NUMBER)
         done = held.eq(number).select(word(x, entry, Ring.DONE), x.integer("i64", 0))
         return held.ugt(number).select(x.integer("i64", 1), done)
-
-
-def _unknown(lane: Val) -> Val:
-    """The key of a lane's copy before its mbarrier is known: no address."""
-    return 0 - (lane.zext("i64") + 1)

@@ -1,23 +1,24 @@
 """Tiles in shared memory that asynchronous operations read and write: products and bulk copies.
 
-Each 16 bytes have two records here, of the last write and of the last read. A record is like those
-of `layout`, but an asynchronous operation has its stream and number instead of a clock
-(`operations`). Generic accesses are compared with asynchronous ones only; the records of
-words do the rest. What a thread writes is visible to the asynchronous proxy after a fence of that
-proxy: by the writer, or by a thread that is ordered after the write.
+Generic accesses are compared with asynchronous ones only; the records of words do the rest. What a
+thread writes is visible to the asynchronous proxy after a fence of that proxy: by the writer, or by
+a thread that is ordered after the write. `tile_records` has the order of accesses, `tile_shapes`
+the layouts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.device.sim.access import AccessUnit, MemoryAccess
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import SlotFields, Space
-from weft.device.sim.memory.warpgroups.tiles import Gather, each_place
+from weft.device.sim.layout import CLUSTER_SHIFT, SlotFields, Space
+from weft.device.sim.memory.tensors.job import TensorJob
+from weft.device.sim.memory.warpgroups.tiles import MODE_AT, Gather, each_core
 from weft.device.sim.tools.sanitizer.asynchronous.operations import AsyncOperations, Stream
+from weft.device.sim.tools.sanitizer.asynchronous.tile_records import WARPGROUP, TileRecords
+from weft.device.sim.tools.sanitizer.asynchronous.tile_shapes import CorePlace, TileShapes
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record
-from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ir.tensor_operand import N
 from weft.ptx.isa import decode
@@ -26,13 +27,13 @@ from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of
 from weft.ptx.isa.matrix.warpgroup_form import PIECE, PIECES, ROWS
 from weft.ptx.model import Imm, Instruction
 
-_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _STREAMS = {
     Completion.PRODUCTS: Stream.PRODUCTS, Completion.BULK_GROUP: Stream.STORES,
     Completion.GROUP: Stream.COPIES,
 }  # fmt: skip
 _WITH_COPIES = Async(AsyncStep.ARRIVE, Completion.MBARRIER)
-_WARPGROUP = 4
+_NEAR = (Space.SHARED, Space.GENERIC, Space.CLUSTER)
+_UNITS = (AccessUnit.LANES, AccessUnit.MATRIX, AccessUnit.COPY, AccessUnit.BULK)
 
 
 def is_used(code: list[Instruction]) -> bool:
@@ -46,11 +47,18 @@ class Tiles:
     def __init__(self, w: Checking, *, used: bool) -> None:
         self.w, self.used = w, used
         self.operations = AsyncOperations(w.clocks, w.layout)
+        self.records = TileRecords(w, self.operations)
+        code = [i for block in w.e.program.graph.blocks for i in block.code]
+        self.shaped = used and any(decode(i).is_tensor for i in code)
+        """True if there are tensor copies, whose layouts are known."""
+        self.shapes = TileShapes(self.records)
 
     def started(self, b: Builder, slot: Val) -> None:
         """A block starts: nothing is in progress."""
         if self.used:
-            self.operations.started(b, b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER)))
+            p = b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER))
+            self.operations.started(b, p)
+            self.records.started(b, p)
 
     # ---- events -----------------------------------------------------------------------------
     def instruction(self, ins: Instruction) -> None:
@@ -77,61 +85,81 @@ class Tiles:
                     self.operations.wait(b, w.p, e.warp, stream, pending.value)
         e.forget_mask()
 
-    def barrier(self, access: MemoryAccess, lanes: Val) -> None:
-        """An mbarrier is tested, or is given to a copy."""
-        if not self.used or access.space != Space.SHARED:
-            return
+    def reports_to(self, access: MemoryAccess, lanes: Val) -> None:
+        """mbarriers are given to the copies of these lanes."""
         e, b, w = self.w.e, self.w.e.b, self.w
-        if access.writes and access.waits is None:
+        if not self.used:
             return
         table = e.memory.addresses(access.address)
 
         def one(lane: Val) -> None:
             address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
-            if access.waits is None:
-                self.operations.tested(b, w.p, address)
-            else:
-                self.operations.reports_to(b, w.p, e.warp, lane, address)
+            self.operations.reports_to(b, w.p, e.warp, lane, address)
 
-        if access.waits is None:  # lanes test one barrier, mostly
-            lanes = lanes & (b.integer("i32", 0) - lanes)
         each_lane(b, lanes, one)
         e.forget_mask()
 
     def access(self, access: MemoryAccess, lanes: Val) -> None:
         """A generic access, or a bulk copy's."""
-        known = access.unit in (
-            AccessUnit.LANES, AccessUnit.MATRIX, AccessUnit.COPY, AccessUnit.BULK,
-        )  # fmt: skip
-        if not self.used or access.space not in (Space.SHARED, Space.GENERIC) or not known:
+        if not self.used or access.space not in _NEAR or access.unit not in _UNITS:
             return
         e, b, w = self.w.e, self.w.e.b, self.w
         table = e.memory.addresses(access.address)
-        bulk = access.unit is AccessUnit.BULK
-        sizes = e.memory.offsets()
-        if access.sizes is not None and bulk:
+        sizes, jobs = e.memory.offsets(), access.jobs
+        if access.unit is AccessUnit.BULK and access.sizes is not None:
             b.store(access.sizes, sizes, 64)
-        stream, number = 0, w.clocks.clock(b, w.p, e.warp)
-        if access.unit is AccessUnit.COPY:
-            stream = Stream.COPIES if access.writes else 0
-        elif bulk:
-            stream = Stream.LOADS if access.writes else Stream.STORES
+        stream = _stream(access)
+        number = w.clocks.clock(b, w.p, e.warp)
         if stream in (Stream.COPIES, Stream.STORES):
             number = self.operations.group(b, w.p, e.warp, stream)
+        masks = None
+        if access.masks is not None:
+            masks = b.array("i32", 32)
+            b.store(access.masks, masks, 64)
 
         def one(lane: Val) -> None:
             address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
-            size = b.integer("i32", access.nbytes)
-            if bulk:
+            size, job = b.integer("i32", access.nbytes), None
+            if jobs is not None:
+                job = b.at(jobs, lane.zext("i64") * TensorJob.SIZE)
+                size = b.load("i32", 0, b.at(job, TensorJob.FOOTPRINT), 4)
+            elif access.unit is AccessUnit.BULK:
                 size = b.load("i32", 0, b.at(sizes, lane.zext("i64") << 2))
-            given = number
-            if stream == Stream.LOADS:
-                given = self.operations.load(b, w.p, e.warp, lane)
-            self._touch(address, size, self._record(lane, stream, given), access.writes, stream)
+
+            def to(address: Val, copy: Val) -> None:
+                given = number
+                if stream == Stream.LOADS:
+                    given = self.operations.load(b, w.p, e.warp, lane, copy)
+                record = self.records.of_warp(lane, stream, given)
+                self.records.touch(b, address, size, record, access.writes, stream)
+                if access.writes and self.shaped and job is None:
+                    self.shapes.forget(b, address, size)
+                elif access.writes and job is not None:
+                    self.shapes.lay(b, address, job, record)
+
+            if masks is None:
+                to(address, b.integer("i64", 0))
+            else:
+                mask = b.load("i32", 0, b.at(masks, lane.zext("i64") << 2))
+                self._each_block(mask, address, to)
 
         with b.when(lanes.ne(0)):
             each_lane(b, lanes, one)
+            if access.unit is AccessUnit.MATRIX and not access.writes and self.shaped:
+                record = self.records.of_warp(b.integer("i32", 0), 0, number)
+                self.shapes.rows(b, record, table, lanes)
         e.forget_mask()
+
+    def _each_block(self, mask: Val, address: Val, to: Callable[[Val, Val], None]) -> None:
+        """`to(address, rank + 1)` for each block of a multicast."""
+        b, w = self.w.e.b, self.w
+        own = w.clocks.rank(b, w.p)
+
+        def one(rank: Val) -> None:
+            there = rank.zext("i64")
+            to(address + ((there - own) << CLUSTER_SHIFT), there + 1)
+
+        each_lane(b, mask, one)
 
     def product(self, ins: Instruction, left: Val, right: Val) -> None:
         """The tiles of A and B that a product reads."""
@@ -139,139 +167,54 @@ class Tiles:
             return
         e, b, form = self.w.e, self.w.e.b, form_of(ins)
         number = self.operations.group(b, self.w.p, e.warp, Stream.PRODUCTS)
-        record = self._record(b.integer("i32", 0), Stream.PRODUCTS, number)
+        record = self.records.of_warp(b.integer("i32", 0), Stream.PRODUCTS, number)
+        cores, zero = ROWS // N, b.integer("i32", 0)
+        operands = [(Gather(form.turned[1], form.pieces, 0), right, form.n // N, zero)]
+        if form.left:
+            first = (e.warp & (WARPGROUP - 1)) * cores
+            operands.append((Gather(form.turned[0], PIECES, 0), left, cores, first))
+        for what, descriptor, blocks, first in operands:
+            self._read(what, descriptor, record, blocks, first)
+            if self.shaped:  # one warp looks at the whole of A
+                count = blocks if first is zero else cores * WARPGROUP
+                with b.when((e.warp & (WARPGROUP - 1)).eq(0)):
+                    self._compare(what, descriptor, record, count)
+        e.forget_mask()
+
+    def _read(self, what: Gather, descriptor: Val, record: Val, blocks: int, first: Val) -> None:
+        """Record that a product reads `blocks` of 8 rows, from number `first` on."""
+        e, b = self.w.e, self.w.e.b
         start = b.load("i64", 0, b.at(e.slot, SlotFields.SHARED), 8)
         size = b.integer("i32", PIECE)
 
-        def one(offset: Val) -> None:
-            self._touch(start + offset.zext("i64"), size, record, False, Stream.PRODUCTS)
+        def core(c: int, offsets: list[Val]) -> None:
+            for offset in offsets:
+                at = start + offset.zext("i64")
+                self.records.touch(b, at, size, record, False, Stream.PRODUCTS)
 
-        cores = ROWS // N
-        if form.left:
-            first = (e.warp & (_WARPGROUP - 1)) * cores
-            with b.loop(cores) as i:
-                each_place(b, Gather(form.turned[0], PIECES, 0), left, first + i, one)
-        with b.loop(form.n // N) as j:
-            each_place(b, Gather(form.turned[1], form.pieces, 0), right, j, one)
-        e.forget_mask()
+        with b.loop(blocks) as i:
+            each_core(b, what, descriptor, first + i, core)
 
-    # ---- records ----------------------------------------------------------------------------
-    def _record(self, lane: Val, stream: int, number: Val) -> Val:
-        who = self.w.site() | (lane.zext("i64") << Record.LANE) | (stream << Record.BYTES)
-        return who | (self.w.e.warp.zext("i64") << Record.WARP) | (number << Record.CLOCK)
+    def _compare(self, what: Gather, descriptor: Val, record: Val, blocks: int) -> None:
+        """Compare the layout of an operand with that of its tile."""
+        b = self.w.e.b
+        mode, state = (descriptor >> MODE_AT).trunc("i32"), self.shapes.operand(b)
+        places = (
+            (CorePlace.FIRST, CorePlace.NEXT) if what.turned else (CorePlace.NEXT, CorePlace.BESIDE)
+        )
 
-    def _touch(self, address: Val, size: Val, record: Val, writes: bool, stream: int) -> None:
-        e, b = self.w.e, self.w.e.b
-        is_async = stream in (Stream.PRODUCTS, Stream.STORES, Stream.LOADS)
+        def core(c: int, offsets: list[Val]) -> None:
+            self.shapes.core(b, state, record, mode, offsets, places[c > 0])
 
-        def body(x: Builder, args: list[Val]) -> None:
-            slot, w, address, size, record = args
-            p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
-            rel = address - word(x, slot, SlotFields.SHARED)
-            with x.when(rel.uge(word(x, slot, SlotFields.SHARED_BYTES)) | size.eq(0)):
-                x.ret()
-            writers, readers = self._planes(x, slot, p)
-            end = x.umin(rel + size.zext("i64"), word(x, slot, SlotFields.SHARED_BYTES))
-            first, last = rel >> 4, (end - 1) >> 4
-            with x.loop((last - first + 1).trunc("i32")) as i:
-                at = (first + i.zext("i64")) << 3
-                written, read = x.at(writers, at), x.at(readers, at)
-                place = address + (i.zext("i64") << 4)
-                self._check(x, p, w, word(x, written), word(x, read), record, place, writes,
-                            is_async)  # fmt: skip
-                put(x, record, written if writes else read)
-
-        name = f"sanitizer_tile_{int(writes)}_{int(is_async)}"
-        fn = b.helper(name, [_P, _I32, _I64, _I32, _I64], None, body)
-        fn(e.slot, e.warp, address, size, record)
-
-    def _planes(self, x: Builder, slot: Val, p: Val) -> tuple[Val, Val]:
-        nbytes = word(x, slot, SlotFields.SHARED_BYTES)
-        writers = x.at(p, ((nbytes >> 2) + 1) * 18 + self.w.layout.writers + 128 & ~63)
-        return writers, x.at(writers, (nbytes >> 4) + 1 << 3)
-
-    def _check(
-        self, x: Builder, p: Val, w: Val, written: Val, read: Val, record: Val, place: Val,
-        writes: bool, is_async: bool,
-    ) -> None:  # fmt: skip
-        """Compare an access with the last write, and a write with the last read."""
-        warps = x.integer("i64", Apart.WARPS)
-
-        def found(kind: int, other: Val) -> None:
-            report(x, p, kind, record, other, place, warps)
-
-        pending = ~self._ordered(x, p, w, written)
-        # Threads and cp.async are compared word by word: here some bytes of 16 may be another's.
-        late = _stream(written).ne(0) if is_async else _stream(written).eq(Stream.LOADS)
-        before = FindingKind.TILE_WRITTEN_TWICE if writes else FindingKind.TILE_READ_EARLY
-        with x.when(pending & late, rare=True):
-            found(before, written)
-        if is_async:
-            race = FindingKind.WRITE_AFTER_WRITE if writes else FindingKind.READ_AFTER_WRITE
-            with x.when(pending & ~late, rare=True):
-                found(race, written)
-            if not writes:
-                with x.when(~pending & ~self._fenced(x, p, w, written), rare=True):
-                    found(FindingKind.PROXY, written)
-        if writes:
-            pending = ~self._ordered(x, p, w, read)
-            other = pending if is_async else pending & _stream(read).ne(0)
-            with x.when(other, rare=True):
-                found(FindingKind.TILE_OVERWRITTEN, read)
-
-    def _ordered(self, x: Builder, p: Val, w: Val, record: Val) -> Val:
-        """True if the access of a record is complete, and was so before the present one."""
-
-        def body(x: Builder, args: list[Val]) -> Val:
-            p, w, record = args
-            u, number, stream = (
-                (record >> Record.WARP) & 31,
-                record >> Record.CLOCK,
-                _stream(record),
-            )
-            with x.when(record.eq(0)):
-                x.ret(x.integer("i1", 1))
-            known = self.w.clocks.vector(x, p, w, self.w.layout.clocks)
-
-            def after(who: Val, clock: Val) -> Val:
-                here = who.eq(w.zext("i64"))
-                return here | clock.ult(word(x, x.at(known, who << 3)))
-
-            with x.when(stream.eq(0)):
-                x.ret(after(u, number))
-            for one in (Stream.STORES, Stream.LOADS, Stream.COPIES):
-                with x.when(stream.eq(one)):
-                    done = self.operations.completed(x, p, one, u.trunc("i32"), number)
-                    x.ret(done.ne(0) & after(u, done))
-            # The four warps of a warpgroup make a product together: it ends for all at once.
-            any_ = x.integer("i1", 0)
-            for i in range(min(_WARPGROUP, self.w.clocks.warps)):
-                who = (u & ~(_WARPGROUP - 1)) + i
-                done = self.operations.completed(x, p, Stream.PRODUCTS, who.trunc("i32"), number)
-                any_ = any_ | (done.ne(0) & after(who, done))
-            return any_
-
-        fn = x.helper("sanitizer_tile_ordered", [_P, _I32, _I64], ("i1", 0), body)
-        return fn(p, w, record)
-
-    def _fenced(self, x: Builder, p: Val, w: Val, record: Val) -> Val:
-        """True if the proxy sees what a record has written."""
-
-        def body(x: Builder, args: list[Val]) -> Val:
-            p, w, record = args
-            u, number, stream = (
-                (record >> Record.WARP) & 31,
-                record >> Record.CLOCK,
-                _stream(record),
-            )
-            visible = x.at(self.w.clocks.vector(x, p, w, self.w.layout.proxy), u << 3)
-            done = self.operations.completed(x, p, Stream.COPIES, u.trunc("i32"), number)
-            clock = stream.eq(Stream.COPIES).select(done, number)
-            own = stream.ne(0) & stream.ne(Stream.COPIES)
-            return record.eq(0) | own | clock.ult(word(x, visible))
-
-        return x.helper("sanitizer_tile_fenced", [_P, _I32, _I64], ("i1", 0), body)(p, w, record)
+        with b.loop(blocks) as i:
+            each_core(b, what, descriptor, i, core)
+        self.shapes.read(b, state, record, mode)
 
 
-def _stream(record: Val) -> Val:
-    return (record >> Record.BYTES) & 15
+def _stream(access: MemoryAccess) -> int:
+    """The stream of an access; 0 for one of a thread."""
+    if access.unit is AccessUnit.COPY:
+        return Stream.COPIES if access.writes else 0
+    if access.unit is AccessUnit.BULK:
+        return Stream.LOADS if access.writes else Stream.STORES
+    return 0

@@ -13,8 +13,8 @@ from weft.device.sim.analyse.waits import is_arrival, is_block_barrier
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -95,7 +95,7 @@ class BarrierGroups:
         x.store(x.integer("i1", 0), seen)
 
         def look(u: Val) -> None:
-            later = word(x, x.at(known, u.zext("i64") << 3)).ugt(met)
+            later = word(x, x.at(known, clocks.actor(x, p, u) << 3)).ugt(met)
             x.store(x.load("i1", 0, seen) | later, seen)
 
         each_lane(x, members, look)

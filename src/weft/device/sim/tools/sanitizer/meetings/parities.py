@@ -26,8 +26,8 @@ from weft.device.sim.memory.mbarriers import (
     WORD,
 )
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode

@@ -16,9 +16,9 @@ from weft.device.sim.analyse.waits import is_block_barrier, is_cluster_barrier
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record
 from weft.device.sim.tools.sanitizer.meetings.barrier_groups import is_for_all
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Graph

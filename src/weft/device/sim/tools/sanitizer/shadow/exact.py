@@ -7,8 +7,8 @@ from functools import partial
 
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Apart, BlockState, FindingKind, Record
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.device.sim.tools.sanitizer.shadow.records import (
     NEWEST,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from weft.device.sim.layout import SlotFields
-from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record, WorkerState
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.shadow.records import (
     NEWEST,
     AccessPattern,

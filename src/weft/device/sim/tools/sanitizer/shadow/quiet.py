@@ -5,8 +5,8 @@ from __future__ import annotations
 from weft.device.sim.address import Address
 from weft.device.sim.layout import WorkerFields
 from weft.device.sim.observe import Watched
-from weft.device.sim.tools.sanitizer.clocks import word
 from weft.device.sim.tools.sanitizer.layout import WorkerState
+from weft.device.sim.tools.sanitizer.order.words import word
 from weft.ir import Val
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.device.sim.layout import SlotFields
-from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
+from weft.device.sim.tools.sanitizer.clocks import Clocks
 from weft.device.sim.tools.sanitizer.layout import (
     BlockState,
     FindingKind,
@@ -19,6 +19,7 @@ from weft.device.sim.tools.sanitizer.layout import (
     Record,
     WorkerState,
 )
+from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 

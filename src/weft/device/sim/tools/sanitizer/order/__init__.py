@@ -1,0 +1,1 @@
+"""Happens-before: vector clocks, and the synchronisation that joins them."""
