@@ -8,7 +8,7 @@ from rich.table import Table
 
 import weft
 from profiled.case import Case
-from profiled.cases import arguments, launch
+from profiled.launches import arguments, launch
 from weft.device import models
 from weft.measure.profile.profile import fit
 

@@ -15,7 +15,8 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])
 
 import weft
-from profiled.cases import GROUPS, arguments, launch
+from profiled.cases import GROUPS
+from profiled.launches import arguments, launch
 
 METRICS = [
     *(

@@ -28,6 +28,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         "registers": s.registers,
         "shared": s.static_shared + s.dynamic_shared,
         "lines": [_line(p, line) for line in p.lines if own(line.file)],
+        "columns": [[c.head, c.title] for c in facts.columns(p)],
         "ptx": _ptx(p),
         "advice": [
             {"rule": a.rule, "evidence": a.evidence, "change": a.change,
@@ -64,6 +65,7 @@ def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
         "branches": line.branches,
         "diverged": line.diverged,
         **facts.marks(line),
+        "more": [c.text(line) for c in facts.columns(p)],
         "heat": facts.heat(p, line, 4),
     }
 

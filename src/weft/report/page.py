@@ -17,7 +17,7 @@ from markupsafe import Markup
 from weft.report import cells, charts, facts, words
 from weft.report.colour import colour
 from weft.values.analysis import AnalysedProfile
-from weft.values.profile import LINE_COUNTERS, Instruction, Line
+from weft.values.profile import Instruction, Line, line_counters
 
 AROUND = 6
 """Context lines before the first line with counters and after the last one."""
@@ -27,7 +27,7 @@ def page(profiles: Sequence[AnalysedProfile]) -> str:
     """The whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
-    return render("page", title=title, verb="profile", views=views, heats=list(LINE_COUNTERS))
+    return render("page", title=title, verb="profile", views=views)
 
 
 def render(template: str, **values: Any) -> str:
@@ -77,6 +77,8 @@ def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
         "roofline": Markup(charts.roofline(p.roofline, p.measured)),
         "curves": [Markup(charts.occupancy(c, most)) for c in p.curves],
         "files": _files(p),
+        "heats": list(line_counters(p.lines)),
+        "columns": facts.columns(p),
         "ptx": _ptx(p),
         # Inside of a script element: `</script>` in a source line must not end it.
         "data": Markup(json.dumps(data).replace("<", "\\u003c")),
@@ -133,6 +135,7 @@ def _row(
         "sectors": words.sectors(line),
         "wavefronts": words.wavefronts(line),
         "lanes": words.lanes(line),
+        "more": [c.text(line) for c in facts.columns(p)],
         **facts.marks(line),
         "advice": [a for a in p.advice if (a.file, a.line) == (file, number)],
     }

@@ -18,7 +18,7 @@ An *access* sums what one instruction did in one state space; a generic load may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from operator import add, attrgetter
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 from weft.values.code import SourceLine
 from weft.values.deferred import DeferredFields
 
-BULK = ("bulk load", "bulk store", "bulk reduction")
+BULK = ("bulk load", "bulk store", "bulk reduction", "multicast")
 """Kinds of accesses by the copy engine, which bypass L1."""
 
 
@@ -34,10 +34,12 @@ BULK = ("bulk load", "bulk store", "bulk reduction")
 class Access:
     """Memory accesses of one instruction or line.
 
-    space             global, shared or local
+    space             global, shared, local, or cluster: shared memory of other blocks
     kind              load, store, atomic, reduction, copy (cp.async), matrix load, matrix store
                       (ldmatrix, stmatrix), fragment load, fragment store (wmma), bulk load, bulk
-                      store, bulk reduction (cp.async.bulk: what it does in this memory)
+                      store, bulk reduction (cp.async.bulk, TMA: what it does in this memory),
+                      multicast (the same in all blocks of a mask), async store, async reduction
+                      (st.async, red.async), product load (operands of wgmma)
     requests          executions by a warp with at least one participating lane
     threads           participating lanes
     bytes             requested by these lanes
@@ -81,6 +83,10 @@ class Instruction:
     threads       active lanes
     threads_on    active lanes whose guard was true
     diverged      executions of a branch with divergent lanes
+    waits         times that a warp has passed a barrier here: bar.sync, barrier.cluster.wait, or a
+                  test of an mbarrier whose phase had ended
+    polls         tests of an mbarrier before that, in vain; their number depends on the order in
+                  which the simulator runs warps
     work          work per thread: a unit of `work` and operations, e.g. ("fp32", 2)
     line          the source line, with its chain of inlined calls
     """
@@ -97,6 +103,8 @@ class Instruction:
     diverged: int
     work: tuple[str, int]
     accesses: tuple[Access, ...]
+    waits: int = 0
+    polls: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,14 @@ class Line:
     diverged: int
     work: Mapping[str, int]
     accesses: tuple[Access, ...]
+    waits: int = 0
+    polls: int = 0
+
+
+def _bytes(space: str, kinds: Collection[str] | None = None) -> Callable[[Line], int]:
+    return lambda line: sum(
+        a.bytes for a in line.accesses if a.space == space and (kinds is None or a.kind in kinds)
+    )
 
 
 LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
@@ -123,6 +139,23 @@ LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
     "divergent branches": lambda line: line.diverged,
 }
 """The counters of a line that are compared and that pages use as heat."""
+
+UNIT_COUNTERS: Mapping[str, Callable[[Line], int]] = {
+    "tensor operations": lambda line: sum(
+        n for unit, n in line.work.items() if unit.startswith("tensor")
+    ),
+    "TMA bytes": _bytes("global", BULK),
+    "multicast bytes": _bytes("shared", ("multicast",)),
+    "cluster bytes": _bytes("cluster"),
+    "barrier waits": lambda line: line.waits,
+}
+"""More of them, which views show only of kernels that use these units."""
+
+
+def line_counters(lines: Sequence[Line]) -> Mapping[str, Callable[[Line], int]]:
+    """The counters that views show of these lines."""
+    used = {name: of for name, of in UNIT_COUNTERS.items() if any(of(line) for line in lines)}
+    return {**LINE_COUNTERS, **used}
 
 
 @dataclass(frozen=True)

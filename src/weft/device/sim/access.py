@@ -88,6 +88,7 @@ class MemoryAccess:
     rows     the memory of a fragment, which belongs to the warp and not to its lanes
     values   what a store writes, one for each element
     waits    how the access completes; None: it is complete when the next instruction runs
+    masks    blocks of the cluster that each lane's multicast writes to, as bits (32 x i32)
     """
 
     ins: Instruction
@@ -101,6 +102,7 @@ class MemoryAccess:
     rows: FragmentRows | None = None
     values: tuple[Val, ...] | None = None
     waits: Completion | None = None
+    masks: Val | None = None
 
     @property
     def space(self) -> int:

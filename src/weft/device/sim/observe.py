@@ -10,6 +10,7 @@ observer's `key`. Without an observer nothing is emitted.
     access       before each memory access, whatever instruction makes it
     product      a warp issues a product whose operands are in shared memory
     barrier      lanes arrive at a barrier of the block
+    tested       lanes have tested an mbarrier
     diverge      a branch has sent lanes more than one way
     leave        lanes have returned
     started, released, finished   a block of threads starts, passes a barrier, ends
@@ -86,6 +87,9 @@ class Watcher:
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         """Lanes arrive at a barrier; `count` threads are expected, or all (None)."""
+
+    def tested(self, ins: Instruction, over: Val) -> None:
+        """Lanes have tested an mbarrier: `over` (32 x i1) where the phase has ended."""
 
     def cluster_arrive(self, lanes: Val) -> None:
         """Lanes arrive at the barrier of the cluster, which orders their accesses before it."""

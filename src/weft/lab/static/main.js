@@ -210,7 +210,7 @@ function showLaunch(number) {
   const hottest = launch.lines.reduce((a, b) => (weight(b) > weight(a) ? b : a), launch.lines[0]);
   editor.setFacts(new Map(launch.lines.map((f) => [f.line, gutterFact(f)])));
   ptx.show(launch.ptx);
-  facts.show(launch.lines, editor.text);
+  facts.show(launch.lines, editor.text, launch.columns);
   output.profiled(launch, state.answer);
   showRoofline(byId("pane-roofline"), launch);
   occupancy.show(launch);

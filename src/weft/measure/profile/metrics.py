@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from weft.measure.profile.aggregate import is_branch
 from weft.measure.profile.traffic import Traffic
+from weft.measure.profile.work import is_warpgroup_product, waits_at_barrier
 from weft.values.profile import BULK, Access, Instruction
 
 _GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragment store"),
@@ -23,6 +24,11 @@ _L2_OPS = {"write": (*_GLOBAL_OPS["st"], "bulk store"), "atom": ("atomic",),
 _BULK = {"ld": ("bulk load", "xbar2l1tex_read"), "st": ("bulk store", "l1tex2xbar_write"),
          "red": ("bulk reduction", "l1tex2xbar_write")}  # fmt: skip
 """ncu's name of a bulk operation -> the kind of access, and ncu's name of the path."""
+_CLUSTER_OPS = {"ld": ("load",), "st": ("store",), "atom": ("atomic", "reduction"),
+                "stas": ("async store",), "redas": ("async reduction",),
+                "tma_st": ("bulk store",), "tma_red": ("bulk reduction",)}  # fmt: skip
+"""ncu's name of an operation on shared memory of another block -> kinds of accesses."""
+POLLS = "sim:weft__barrier_polls.sum"
 _STAGES: Mapping[str, Callable[[Access], int]] = {
     "requests": lambda a: a.requests,
     "sectors": lambda a: a.sectors,
@@ -42,6 +48,11 @@ MODELLED = frozenset(
 )
 
 
+def modelled(totals: Mapping[str, float]) -> frozenset[str]:
+    """The names among these that are estimates."""
+    return MODELLED | ({POLLS} & totals.keys())
+
+
 def totals(instructions: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
     """Name -> value, grouped by topic."""
     out: dict[str, float] = {}
@@ -58,6 +69,9 @@ def totals(instructions: Sequence[Instruction], traffic: Traffic) -> dict[str, f
     _global(out, accesses)
     _bulk(out, accesses)
     _shared(out, accesses)
+    _cluster(out, accesses)
+    _warpgroups(out, instructions)
+    _waits(out, instructions)
     out["dram__bytes_read.sum"] = traffic.first + traffic.again
     out["dram__bytes_write.sum"] = traffic.written
     return {f"sim:{name}": value for name, value in out.items()}
@@ -112,6 +126,38 @@ def _bulk(out: dict[str, float], accesses: Sequence[Access]) -> None:
         for what in ("sectors", "bytes"):
             name = f"l1tex__m_{way}_{what}_mem_global_op_tma_{op}.sum"
             out[name] = sum(getattr(a, what) for a in selected)
+    sent = _of(accesses, "shared", ["multicast"])
+    if sent:
+        out["weft__bytes_multicast.sum"] = sum(a.bytes for a in sent)
+
+
+def _cluster(out: dict[str, float], accesses: Sequence[Access]) -> None:
+    """Counters of shared memory of other blocks, if the kernel accesses it."""
+    every = [a for a in accesses if a.space == "cluster"]
+    if not every:
+        return
+    out["weft__data_bytes_mem_dshared.sum"] = sum(a.bytes for a in every)
+    for op, kinds in _CLUSTER_OPS.items():
+        selected = _of(every, "cluster", kinds)
+        if selected:
+            name = f"smsp__sass_inst_executed_op_dshared_{op}.sum"
+            out[name] = sum(a.requests for a in selected)
+            out[f"weft__data_bytes_mem_dshared_op_{op}.sum"] = sum(a.bytes for a in selected)
+
+
+def _warpgroups(out: dict[str, float], instructions: Sequence[Instruction]) -> None:
+    """Products of warpgroups, by warps."""
+    products = sum(i.executions for i in instructions if is_warpgroup_product(i.opcode))
+    if products:
+        out["sm__inst_executed_pipe_tensor_op_gmma.sum"] = products
+
+
+def _waits(out: dict[str, float], instructions: Sequence[Instruction]) -> None:
+    """Waits at barriers, and tests of mbarriers in vain, if the kernel has any."""
+    if any(waits_at_barrier(i.opcode) for i in instructions):
+        out["weft__barrier_waits.sum"] = sum(i.waits for i in instructions)
+    if any(i.polls for i in instructions):
+        out[POLLS.removeprefix("sim:")] = sum(i.polls for i in instructions)
 
 
 def _shared(out: dict[str, float], accesses: Sequence[Access]) -> None:

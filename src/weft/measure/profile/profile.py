@@ -114,20 +114,20 @@ def profile_launch(
     small = replace(counts, lines=np.empty(0, np.uint64))
     instructions = Deferred(partial(aggregate.instructions, small))
     lines = Deferred(lambda: aggregate.lines(instructions.get()))
+    totals = Deferred(lambda: metrics.totals(instructions.get(), moved))
     ptx = sim.ptx
     deferred: dict[str, Any] = {
         "instructions": instructions,
         "lines": lines,
-        "totals": Deferred(lambda: metrics.totals(instructions.get(), moved)),
+        "totals": totals,
+        "modelled": Deferred(lambda: metrics.modelled(totals.get())),
         "samples": Deferred(counting.samples),
         "sources": Deferred(lambda: _sources(ptx.sources, lines.get())),
         "ptx": Deferred(
             lambda: listing.listing(ptx.text, [i.ptx_line for i in instructions.get()])
         ),
     }
-    return Profile(
-        launch=shape, gpu=model.key, arrays=arrays, modelled=metrics.MODELLED, **deferred
-    )
+    return Profile(launch=shape, gpu=model.key, arrays=arrays, **deferred)
 
 
 def _sources(sources: Mapping[str, str], lines: Sequence[Line]) -> dict[str, str]:

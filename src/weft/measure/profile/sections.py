@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from weft.device.models import GpuModel
 from weft.measure.profile import floor
 from weft.measure.profile.cliffs import cliffs, fit
+from weft.measure.profile.metrics import POLLS
 from weft.measure.profile.roofline import roofline
 from weft.values.analysis import Metric, Section
 from weft.values.profile import Access, Profile
@@ -124,6 +125,7 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
         *(Metric(f"sim:dram__bytes_{w}.sum", f"DRAM bytes {words}", of[f"sim:dram__bytes_{w}.sum"],
                  "byte", True) for w, words in (("read", "read"), ("write", "written"))),
     ]  # fmt: skip
+    rows += _of_hopper(p)
     near = of["sim:memory_l1_wavefronts_shared"]
     if near:
         ideal = of["sim:memory_l1_wavefronts_shared_ideal"]
@@ -137,6 +139,32 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
     wide = _ratio(_sum(far, lambda a: 32 * a.sectors), _sum(far, lambda a: 32 * a.sectors_ideal))
     says = f"Global accesses look up {wide:.3g} times the sectors they need." if wide > 1.05 else ""
     return Section("Memory Workload Analysis", tuple(rows), says)
+
+
+_TMA = (
+    ("sim:l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum", "TMA: bytes loaded"),
+    ("sim:l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum", "TMA: bytes stored"),
+    ("sim:l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_red.sum", "TMA: bytes reduced"),
+    ("sim:weft__bytes_multicast.sum", "Multicast: bytes delivered"),
+    ("sim:weft__data_bytes_mem_dshared.sum", "Distributed shared memory: bytes"),
+)
+_CLUSTER = {
+    "ld": "loaded", "st": "stored", "atom": "atomics", "stas": "st.async", "redas": "red.async",
+    "tma_st": "copied", "tma_red": "reduced",
+}  # fmt: skip
+
+
+def _of_hopper(p: Profile) -> list[Metric]:
+    """Bytes by the copy engine and between the blocks of a cluster, where there are any."""
+    ops = [
+        (f"sim:weft__data_bytes_mem_dshared_op_{op}.sum", f"Distributed shared memory: {words}")
+        for op, words in _CLUSTER.items()
+    ]
+    return [
+        Metric(name, label, p.totals[name], "byte")
+        for name, label in (*_TMA, *ops)
+        if p.totals.get(name)
+    ]
 
 
 def _launch(p: Profile, gpu: GpuModel) -> Section:
@@ -182,6 +210,12 @@ def _occupancy(p: Profile, gpu: GpuModel) -> Section:
     )
 
 
+_BARRIERS = (
+    ("sim:weft__barrier_waits.sum", "Barrier Waits (warps)"),
+    (POLLS, "Tests of mbarriers in vain"),
+)
+
+
 def _source(p: Profile, gpu: GpuModel) -> Section:
     of = p.totals
     branches = of["sim:ptx__branch_targets.sum"]
@@ -195,6 +229,8 @@ def _source(p: Profile, gpu: GpuModel) -> Section:
                100 * (1 - _ratio(split, branches)), "%"),
         Metric("sim:smsp__thread_inst_executed_per_inst_executed.ratio",
                "Active Threads Per Warp", lanes),
+        *(Metric(name, label, of[name], modelled=name in p.modelled)
+          for name, label in _BARRIERS if of.get(name)),
     ]  # fmt: skip
     hot = max(p.lines, key=lambda line: line.executions, default=None)
     says = ""

@@ -101,7 +101,7 @@ class BulkCopies:
         data = e.memory.buffer(8)
         b.store(nbytes, data, 64)
         b.store(b.zero("i64", 32), b.at(data, 768), 64)  # no mbarrier, unless one follows
-        accesses = []
+        accesses, masks = [], self.masks(ins)
         for i, effect in enumerate(row.effects, 1):  # target, source, mbarrier
             mem = ins.operands[row.position(effect.operand)]
             assert isinstance(mem, Mem)
@@ -111,8 +111,9 @@ class BulkCopies:
                     AccessKind.REDUCTION if reduction and effect.writes else AccessKind.of(effect)
                 )
                 access = MemoryAccess(
-                    ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits
-                )
+                    ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits,
+                    masks=masks if effect.writes else None,
+                )  # fmt: skip
                 self._range(access, lanes, data, b.at(data, 256 * i))
             else:
                 access = MemoryAccess(
@@ -130,7 +131,7 @@ class BulkCopies:
         # After the checks, since an observer may follow a range to its end; the source comes first.
         for access in sorted(accesses, key=lambda a: a.writes):
             e.watch.access(access)
-        self.add(reduction, data, lanes, masks=self.masks(ins))
+        self.add(reduction, data, lanes, masks=masks)
 
     def add(
         self, kind: Transfer | None, data: Val, lanes: Val, jobs: Val | None = None,

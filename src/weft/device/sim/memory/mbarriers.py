@@ -243,6 +243,7 @@ class MemoryBarriers:
         dest, mem, state = ins.operands[:3]
         step, kind = ("test_wait.parity", "u32") if parity else ("test_wait", "u64")
         over = self.step(ins, step, mem, state, space, kind).ne(0)
+        e.watch.tested(ins, over)
         form = e.program.result(ins)
         if form is not None and form.is_scalar:  # one barrier, one phase: one answer
             first = b.intrinsic("cttz", [e.executing()], extra="false") & 31

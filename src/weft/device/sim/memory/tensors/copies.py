@@ -116,10 +116,11 @@ class TensorCopies:
                 ins, "mbar", AccessUnit.MBARRIER, AccessKind.ATOMIC, "shared", WORD, lanes
             )
             self.bulk.note(barrier, lanes, b.at(data, _Rows.BARRIER))
-        self._watch(ins, what, map_, box, data, jobs, lanes)
+        masks = self.bulk.masks(ins)
+        self._watch(ins, what, map_, box, data, jobs, lanes, masks)
         if loads:
             e.watch.access(barrier)
-        self.bulk.add(what, data, lanes, jobs, self.bulk.masks(ins))
+        self.bulk.add(what, data, lanes, jobs, masks)
         e.forget_mask()
 
     # ---- operands ---------------------------------------------------------------------------
@@ -241,7 +242,7 @@ class TensorCopies:
     # ---- observers --------------------------------------------------------------------------
     def _watch(
         self, ins: Instruction, what: TensorTransfer, map_: MemoryAccess, box: Address, data: Val,
-        jobs: Val, lanes: Val,
+        jobs: Val, lanes: Val, masks: Val | None,
     ) -> None:  # fmt: skip
         """Show the map, the box in shared memory, and each line in global memory."""
         e, b = self.e, self.e.b
@@ -251,8 +252,8 @@ class TensorCopies:
         sizes = b.load("i32", 32, b.at(data, _Rows.SIZES), 64)
         kind = AccessKind.WRITE if loads else AccessKind.READ
         near = MemoryAccess(
-            ins, AccessUnit.BULK, kind, box, 0, 16, lanes, sizes, waits=waits
-        )  # fmt: skip
+            ins, AccessUnit.BULK, kind, box, 0, 16, lanes, sizes, waits=waits, masks=masks
+        )
         far_kind = (
             AccessKind.READ if loads
             else AccessKind.WRITE if what.action == "store" else AccessKind.REDUCTION

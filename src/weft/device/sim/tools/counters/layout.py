@@ -59,6 +59,8 @@ class CounterRow:
     REQUESTS, THREADS, SECTORS, TAGS, WAVEFRONTS, IDEAL, MISSES, PARTS = range(0, 64, 8)
     OFF = THREADS
     """For a block of code: the inactive lanes, in its executions by less than 32."""
+    VAIN = THREADS
+    """For tests of an mbarrier: those that did not pass; the others are REQUESTS."""
     PLACE = 64
     """For an access to global memory: the allocation of its last execution."""
     LAST = 88

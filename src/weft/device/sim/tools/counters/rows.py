@@ -28,7 +28,11 @@ _NAMES = {
 
 def name_of(access: MemoryAccess) -> str:
     """The kind of an access as profiles name it: "load", "copy", "matrix store"."""
-    return _NAMES[access.unit].format(_VERBS[access.kind])
+    if access.masks is not None:
+        return "multicast"
+    # Of single lanes, only `st.async` and `red.async` complete later.
+    later = access.unit is AccessUnit.LANES and access.waits is not None
+    return ("async {}" if later else _NAMES[access.unit]).format(_VERBS[access.kind])
 
 
 class CounterRows:

@@ -38,7 +38,7 @@ class Sampling(Counting):
     samples  after the launch: reads them from the records, which takes as long as a small launch
     """
 
-    key: str = "count 2, sampled"
+    key: str = "count 3, sampled"
     block: int | None = None
     warps: int = WARPS
     depth: int = 1

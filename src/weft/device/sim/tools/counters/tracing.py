@@ -22,7 +22,7 @@ RECORDS = 24_000
 class Tracing(Sampling):
     """Counts one launch and traces a block: up to `depth` executions of each access and warp."""
 
-    key: str = "count 2, traced"
+    key: str = "count 3, traced"
 
     def watcher(self, e: Watched) -> Watcher:
         from weft.device.sim.tools.counters.trace_watcher import TraceWatcher  # to compile only
