@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from weft.report import cells, charts, facts, words
+from weft.report import cells, charts, facts, stages, words
 from weft.report.colour import colour
 from weft.values.analysis import AnalysedProfile
 from weft.values.profile import Instruction, Line, line_counters
@@ -76,12 +76,24 @@ def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
         ],
         "roofline": Markup(charts.roofline(p.roofline, p.measured)),
         "curves": [Markup(charts.occupancy(c, most)) for c in p.curves],
+        "stages": _stages(p),
         "files": _files(p),
         "heats": list(line_counters(p.lines)),
         "columns": facts.columns(p),
         "ptx": _ptx(p),
         # Inside of a script element: `</script>` in a source line must not end it.
         "data": Markup(json.dumps(data).replace("<", "\\u003c")),
+    }
+
+
+def _stages(p: AnalysedProfile) -> dict[str, Any] | None:
+    if p.stages is None:
+        return None
+    return {
+        "block": p.stages.block,
+        "says": stages.says(p.stages),
+        "chart": Markup(stages.chart(p)),
+        "legend": stages.LEGEND,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from weft.report import facts, words
+from weft.report import facts, stages, words
 from weft.report.words import WIDTH, Styled
 from weft.values.analysis import (
     AnalysedProfile,
@@ -48,6 +48,7 @@ def view(p: AnalysedProfile) -> Iterator[Styled]:
         yield "", ""
     yield from _roofline(p)
     yield from _lines(p)
+    yield from stages.view(p)
     yield from _advice(p)
     yield (
         f"Bound by {roof.bound}: at least {words.duration(roof.bound_seconds)} (modelled).",

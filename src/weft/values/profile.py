@@ -8,6 +8,7 @@
       totals               counters of the whole launch, by ncu's names with the prefix `sim:`
       modelled             names in `totals` that come from the cache model; others are exact
       samples              addresses that a few warps accessed
+      stages               the life of one block's stages, if copies of it report to mbarriers
       sources, ptx         the user's files, and the kernel's PTX line by line
       launches             the number of launches that the counters sum
       measured             seconds on a real GPU, if the arrays were on one
@@ -25,6 +26,7 @@ from typing import Any
 
 from weft.values.code import SourceLine
 from weft.values.deferred import DeferredFields
+from weft.values.stages import BlockStages
 
 BULK = ("bulk load", "bulk store", "bulk reduction", "multicast")
 """Kinds of accesses by the copy engine, which bypass L1."""
@@ -229,6 +231,7 @@ class Profile(DeferredFields):
     totals: Mapping[str, float]
     modelled: frozenset[str]
     samples: tuple[AccessSample, ...] = ()
+    stages: BlockStages | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     ptx: tuple[tuple[int, str], ...] = ()
     launches: int = 1

@@ -180,10 +180,15 @@ def work(p: Profile) -> dict[str, float]:
     for name, value in p.totals.items():
         if name.startswith("sim:ptx__ops_") and value:
             unit = name.removeprefix("sim:ptx__ops_").removesuffix(".sum")
-            kind, _, inputs = unit.partition(".")
-            unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
+            unit = named(unit)
             out[unit] = out.get(unit, 0) + value
     return out
+
+
+def named(unit: str) -> str:
+    """The name of a unit's rate; tensor types use those of the GPU model."""
+    kind, _, inputs = unit.partition(".")
+    return f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
 
 
 def issued(p: Profile) -> float:
@@ -204,8 +209,7 @@ def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[GpuUnit]:
         fused = operations_of(ins.opcode)
         times = expands(ins.opcode) if unit != "special" else 1
         slots = operations * (1 if unit == "special" else 2 / fused) * times
-        kind, _, inputs = unit.partition(".")
-        unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
+        unit = named(unit)
         if unit in peak:
             busy[unit] = busy.get(unit, 0.0) + slots * 32 * times_of[ins.index]
     out = [_unit(unit, n, peak[unit], "operations") for unit, n in busy.items()]

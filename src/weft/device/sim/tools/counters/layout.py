@@ -13,9 +13,10 @@ class LaunchFields:
     LINES  a 64-bit word for each line: sectors read before they were written (4 bits), sectors
            written (4), and the parts of the launch in which it went through L2 (56)
     SAMPLED  the table of blocks whose addresses are kept, where some are
+    EVENTS   the memory of the events of one block's stages, where it has any
     """
 
-    PLACES, PLACE_COUNT, LINES, BLOCKS, EPOCH_COUNT, SAMPLED = 0, 8, 16, 24, 32, 40
+    PLACES, PLACE_COUNT, LINES, BLOCKS, EPOCH_COUNT, SAMPLED, EVENTS = range(0, 56, 8)
     SIZE = 64
 
 

@@ -25,6 +25,7 @@ from weft.device.sim.tools.counters.layout import (
     LaunchFields,
     Samples,
 )
+from weft.device.sim.tools.counters.stages.layout import Recorded
 from weft.values.profile import AccessSample
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Sampling(Counting):
     """Counts one launch and records samples of it; `block` is the number of the one to watch.
 
     samples  after the launch: reads them from the records, which takes as long as a small launch
+    stages   events of the first block that is watched, if the kernel has stages
     """
 
     key: str = "count 3, sampled"
@@ -43,6 +45,7 @@ class Sampling(Counting):
     warps: int = WARPS
     depth: int = 1
     samples: Callable[[], tuple[AccessSample, ...]] = tuple
+    stages: Recorded | None = None
     _table: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -68,7 +71,12 @@ class Sampling(Counting):
             records[:head] = self.warps, self.depth
             row[:] = block, records.ctypes.data
         self.shared[LaunchFields.SAMPLED // 8] = self._table.ctypes.data
-        observation.for_slots(8)
+        if "stages" in observation.notes:
+            together = observation.notes["stages"]["clusters"]
+            cluster = observation.cluster if together else (1, 1, 1)
+            self.stages = Recorded(chosen[0], observation.config.grid, cluster)
+            self.shared[LaunchFields.EVENTS // 8] = self.stages.address
+        observation.for_slots(2 * 8)
 
     def end(self, observation: Observation) -> None:
         super().end(observation)
