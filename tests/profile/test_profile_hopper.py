@@ -21,13 +21,13 @@ from profiled.hopper import CASES
 from profiled.launches import arguments, launch
 
 pytestmark = pytest.mark.sim
-TMA_LOAD = "l1tex__m_xbar2l1tex_read_{}_mem_global_op_tma_ld.sum"
-TMA_STORE = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_{}.sum"
-MULTICAST, WAITS = "weft__bytes_multicast.sum", "weft__barrier_waits.sum"
-CLUSTER = "weft__data_bytes_mem_dshared{}.sum"
+ASKED = "weft__data_bytes_mem_{}.sum"
+ARRIVED = "l1tex__m_xbar2l1tex_read_{}_mem_global_op_tma_ld.sum"
+LEFT = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_{}.sum"
+MULTICAST = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld_dest_multicast.sum"
+PEERS = "l1tex__m_xbar2l1tex_read_bytes_mem_dshared_op_{}.sum"
+WAITS = "weft__barrier_waits.sum"
 DRAM = "dram__bytes_read.sum"
-ROWS = 496
-"""Rows of the tensor of `tile_loads across an edge`; its boxes have 40 of 64 columns."""
 
 
 @functools.cache
@@ -41,37 +41,49 @@ def profile(title: str) -> weft.Profile:
     ("title", "expected"),
     [
         ("tile_loads of whole boxes",
-         {TMA_LOAD.format("bytes"): 32 * 8192, TMA_LOAD.format("sectors"): 32 * 256,
-          "smsp__sass_inst_executed_op_tma_ld.sum": 32, DRAM: 32 * 8192}),
+         {ASKED.format("global_op_tma_ld"): 32 * 8192, ARRIVED.format("bytes"): 32 * 8192,
+          ARRIVED.format("sectors"): 32 * 256, "smsp__sass_inst_executed_op_tma_ld.sum": 32,
+          DRAM: 32 * 8192}),
         # each row of 128 bytes is in five sectors; 64 bytes are read from DRAM at a time
         ("tile_loads that begin inside of a sector",
-         {TMA_LOAD.format("bytes"): 32 * 8192, TMA_LOAD.format("sectors"): 32 * 64 * 5,
+         {ASKED.format("global_op_tma_ld"): 32 * 8192, ARRIVED.format("sectors"): 32 * 64 * 5,
           DRAM: 32 * 64 * 192}),
-        ("tile_loads across an edge",
-         {TMA_LOAD.format("bytes"): ROWS * 80, TMA_LOAD.format("sectors"): ROWS * 3,
-          "smsp__sass_inst_executed_op_tma_ld.sum": 8}),
-        ("tile_stores", {TMA_STORE.format("st"): 8 * 8192, TMA_STORE.format("red"): 8 * 8192,
-                         TMA_LOAD.format("bytes"): 0,
+        # 40 of 64 columns of 496 rows
+        ("tile_loads across an edge", {ASKED.format("global_op_tma_ld"): 496 * 80,
+                                       "smsp__sass_inst_executed_op_tma_ld.sum": 8}),
+        ("tile_stores", {LEFT.format("st"): 8 * 8192, LEFT.format("red"): 8 * 8192,
+                         ARRIVED.format("bytes"): 0,
                          "lts__t_sectors_srcunit_tex_op_write.sum": 8 * 256}),
-        ("ranges of whole lines", {TMA_LOAD.format("bytes"): 8 * 8192,
-                                   TMA_STORE.format("st"): 8 * 8192, DRAM: 2 * 8 * 8192}),
-        ("spread to 4 of 4", {TMA_LOAD.format("bytes"): 8 * 4096, MULTICAST: 4 * 8 * 4096,
+        ("ranges of whole lines", {ARRIVED.format("bytes"): 8 * 8192,
+                                   LEFT.format("st"): 8 * 8192, DRAM: 2 * 8 * 8192}),
+        # read once, written four times
+        ("spread to 4 of 4", {ASKED.format("global_op_tma_ld"): 8 * 4096,
+                              MULTICAST: 4 * 8 * 4096, ARRIVED.format("bytes"): 4 * 8 * 4096,
                               DRAM: 8 * 4096}),
-        ("spread to 2 of 4", {TMA_LOAD.format("bytes"): 8 * 4096, MULTICAST: 2 * 8 * 4096}),
+        ("spread to 2 of 4", {ASKED.format("global_op_tma_ld"): 8 * 4096,
+                              MULTICAST: 2 * 8 * 4096}),
         ("peer_loads of a peer, step 1",
-         {CLUSTER.format(""): 1024 * 20, CLUSTER.format("_op_ld"): 1024 * 20,
+         {ASKED.format("dshared"): 1024 * 20, PEERS.format("ld"): 1024 * 20,
           "smsp__sass_inst_executed_op_dshared_ld.sum": 64}),
+        # 28 sectors of 32 words that lie seven words apart
         ("peer_pointers of a peer, step 7",
-         {CLUSTER.format("_op_ld"): 1024 * 4, CLUSTER.format("_op_st"): 1024 * 4}),
+         {ASKED.format("dshared"): 1024 * 8, PEERS.format("ld"): 32 * 28 * 32,
+          PEERS.format("st"): 32 * 28 * 32}),
+        # atomics go there and come back
         ("peer_stores of a peer, step 2",
-         {CLUSTER.format("_op_st"): 1024 * 4, CLUSTER.format("_op_atom"): 1024 * 8}),
+         {ASKED.format("dshared"): 1024 * 12, PEERS.format("st"): 1024 * 8,
+          PEERS.format("atom"): 2 * 2 * 1024 * 8}),
         ("peer_sends to a peer",
-         {CLUSTER.format("_op_stas"): 1024 * 20, CLUSTER.format("_op_redas"): 1024 * 4}),
-        ("peer_copies of a part", {CLUSTER.format("_op_tma_st"): 8 * 1072}),
+         {PEERS.format("st"): 1024 * 20, PEERS.format("redas"): 1024 * 4,
+          "smsp__sass_inst_executed_op_dshared_stas.sum": 64}),
+        ("peer_copies of a part", {ASKED.format("dshared"): 8 * 1072,
+                                   PEERS.format("tma_st"): 8 * 34 * 32}),
         # 12 warps at first, the warp that copies and the 8 that multiply in each of 12 steps
         ("products",
          {"sm__inst_executed_pipe_tensor_op_gmma.sum": 12 * 4 * 8,
-          "ptx__ops_tensor.f16.sum": 2 * 128 * 16 * 64 * 12, WAITS: 12 + 12 * 9}),
+          "sm__ops_path_tensor_op_hgmma_src_fp16_sparsity_off.sum": 2 * 128 * 16 * 64 * 12,
+          "smsp__sass_data_bytes_mem_shared_op_gmma.sum": 12 * 4 * 2 * (2048 + 16 * 32),
+          WAITS: 12 + 12 * 9}),
         # of the block, of two warps and in memory, 5 times each, by 4 warps of 8 blocks
         ("barriers", {WAITS: 8 * 4 * (1 + 3 * 5)}),
     ],
@@ -84,13 +96,21 @@ def test_totals(title: str, expected: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(
     "title",
-    ["peer_loads of itself, step 1", "peer_stores of itself, step 1", "peer_sends to itself",
-     "peer_pointers of itself, step 1", "peer_copies to itself"],
+    ["peer_loads of itself, step 1", "peer_stores of itself, step 1",
+     "peer_pointers of itself, step 1"],
 )  # fmt: skip
 def test_memory_of_the_own_block_is_no_distributed_memory(title: str) -> None:
     p = profile(title)
     assert not any("dshared" in name for name in p.totals)
     assert sum(a.bytes for i in p.instructions for a in i.accesses if a.space == "shared")
+
+
+def test_what_is_sent_to_the_own_block_goes_through_the_network() -> None:
+    for name in ("peer_sends", "peer_copies"):
+        own, peer = profile(f"{name} to itself").totals, profile(f"{name} to a peer").totals
+        assert {k: v for k, v in own.items() if "dshared" in k} == {
+            k: v for k, v in peer.items() if "dshared" in k
+        }
 
 
 def test_lines_have_their_bytes_work_and_waits() -> None:
@@ -128,7 +148,7 @@ def test_views_show_the_units_that_a_kernel_uses() -> None:
     p = profile("spread to 4 of 4")
     text = str(p)
     assert "TMA: bytes loaded                                    32 KiB" in text
-    assert "Multicast: bytes delivered                          128 KiB" in text
+    assert "Multicast: bytes that arrive at SMs                 128 KiB" in text
     assert "tensor" not in text and "Distributed" not in text
     (head,) = (line for line in text.splitlines() if "sect/req" in line)
     assert head.split() == [

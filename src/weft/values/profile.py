@@ -45,7 +45,8 @@ class Access:
     requests          executions by a warp with at least one participating lane
     threads           participating lanes
     bytes             requested by these lanes
-    sectors           32-byte sectors looked up; `sectors_ideal` if lanes were contiguous
+    sectors           32-byte sectors looked up; `sectors_ideal` if lanes were contiguous. Of a
+                      copy into shared memory: those that arrive, at all SMs
     sectors_missed    sectors that went to L2 (reads: by the model of L1)
     tags              128-byte lines looked up, in `tag_wavefronts` steps
     wavefronts        steps of shared memory; `wavefronts_ideal` without conflicts

@@ -88,7 +88,8 @@ class MemoryAccess:
     rows     the memory of a fragment, which belongs to the warp and not to its lanes
     values   what a store writes, one for each element
     waits    how the access completes; None: it is complete when the next instruction runs
-    masks    blocks of the cluster that each lane's multicast writes to, as bits (32 x i32)
+    masks    blocks of the cluster that each lane's multicast writes to, as bits (32 x i32); of
+             both sides of the copy
     """
 
     ins: Instruction

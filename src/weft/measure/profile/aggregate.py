@@ -91,15 +91,23 @@ def _work(opcode: str) -> tuple[str, int]:
 def _accesses(
     rows: Sequence[tuple[Mapping[str, Any], _Numbers]], times: int, threads: int
 ) -> list[Access]:
-    """The accesses of an instruction; a tensor copy that shows its lines has one request."""
+    """The accesses of an instruction, and what one side of a bulk copy knows of the other.
+
+    A tensor copy shows each line of its box in global memory, and has one request. The sectors that
+    a copy brings to shared memory are counted where they come from.
+    """
     out = [_access(what, row, times, threads) for what, row in rows]
-    if not any(what.get("lines") for what, _ in rows):
-        return out
-    (whole,) = (a for a, (what, _) in zip(out, rows, strict=True) if not what.get("lines"))
-    return [
-        replace(a, requests=whole.requests, threads=whole.threads) if what.get("lines") else a
-        for a, (what, _) in zip(out, rows, strict=True)
-    ]
+    near = [n for n, (what, _) in enumerate(rows) if out[n].space == "shared" and what.get("bulk")]
+    for n, (what, row) in enumerate(rows):
+        if not what.get("bulk") or out[n].space != "global" or not near:
+            continue
+        (other,) = near
+        if what["lines"]:
+            whole = out[other]
+            out[n] = replace(out[n], requests=whole.requests, threads=whole.threads)
+        if out[n].kind == "bulk load":
+            out[other] = replace(out[other], sectors=row[CounterRow.ARRIVED // 8])
+    return out
 
 
 def _access(what: Mapping[str, Any], row: _Numbers, times: int, threads: int) -> Access:
@@ -164,7 +172,7 @@ def _bulk(what: Mapping[str, Any], at: Mapping[str, int], nbytes: int) -> Access
         bytes=nbytes,
         sectors=at["SECTORS"],
         sectors_ideal=0 if near else at["IDEAL"],
-        sectors_missed=at["SECTORS"],
+        sectors_missed=0 if near else at["SECTORS"],
         wavefronts=at["WAVEFRONTS"],
         wavefronts_ideal=at["IDEAL"] if near else 0,
     )

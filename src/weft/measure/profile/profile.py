@@ -126,7 +126,7 @@ def profile_launch(
         "totals": totals,
         "modelled": Deferred(lambda: metrics.modelled(totals.get())),
         "samples": Deferred(counting.samples),
-        "stages": Deferred(lambda: _stages(counting, instructions.get(), model)),
+        "stages": Deferred(lambda: _stages(counting, shape.blocks, instructions.get(), model)),
         "sources": Deferred(lambda: _sources(ptx.sources, lines.get())),
         "ptx": Deferred(
             lambda: listing.listing(ptx.text, [i.ptx_line for i in instructions.get()])
@@ -136,7 +136,7 @@ def profile_launch(
 
 
 def _stages(
-    counting: Sampling, instructions: Sequence[Instruction], model: GpuModel
+    counting: Sampling, blocks: int, instructions: Sequence[Instruction], model: GpuModel
 ) -> BlockStages | None:
     """The stages of the watched block, if the kernel has any."""
     if counting.stages is None or counting.counts is None:
@@ -144,7 +144,7 @@ def _stages(
     from weft.measure.profile.stages.life import life  # most kernels have none
 
     pending = counting.counts.notes["stages"]["pending"]
-    return life(counting.stages, pending, instructions, model)
+    return life(counting.stages, pending, blocks, instructions, model)
 
 
 def _sources(sources: Mapping[str, str], lines: Sequence[Line]) -> dict[str, str]:

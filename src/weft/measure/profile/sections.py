@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from weft.device.models import GpuModel
 from weft.measure.profile import floor
 from weft.measure.profile.cliffs import cliffs, fit
-from weft.measure.profile.metrics import POLLS
 from weft.measure.profile.roofline import roofline
+from weft.measure.profile.unit_metrics import MULTICAST, POLLS
 from weft.values.analysis import Metric, Section
 from weft.values.profile import Access, Profile
 
@@ -125,7 +125,7 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
         *(Metric(f"sim:dram__bytes_{w}.sum", f"DRAM bytes {words}", of[f"sim:dram__bytes_{w}.sum"],
                  "byte", True) for w, words in (("read", "read"), ("write", "written"))),
     ]  # fmt: skip
-    rows += _of_hopper(p)
+    rows += _of_units(p)
     near = of["sim:memory_l1_wavefronts_shared"]
     if near:
         ideal = of["sim:memory_l1_wavefronts_shared_ideal"]
@@ -141,30 +141,28 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
     return Section("Memory Workload Analysis", tuple(rows), says)
 
 
-_TMA = (
-    ("sim:l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum", "TMA: bytes loaded"),
+_ARRIVE = "sim:l1tex__m_xbar2l1tex_read_bytes_mem"
+_UNITS = (
+    ("sim:weft__data_bytes_mem_global_op_tma_ld.sum", "TMA: bytes loaded"),
+    (f"{_ARRIVE}_global_op_tma_ld.sum", "TMA: bytes that arrive at SMs"),
     ("sim:l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum", "TMA: bytes stored"),
     ("sim:l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_red.sum", "TMA: bytes reduced"),
-    ("sim:weft__bytes_multicast.sum", "Multicast: bytes delivered"),
+    (f"sim:{MULTICAST}", "Multicast: bytes that arrive at SMs"),
     ("sim:weft__data_bytes_mem_dshared.sum", "Distributed shared memory: bytes"),
+    (f"{_ARRIVE}_dshared_op_ld.sum", "Distributed shared memory: loaded"),
+    (f"{_ARRIVE}_dshared_op_st.sum", "Distributed shared memory: stored"),
+    (f"{_ARRIVE}_dshared_op_atom.sum", "Distributed shared memory: atomics"),
+    (f"{_ARRIVE}_dshared_op_redas.sum", "Distributed shared memory: red.async"),
+    (f"{_ARRIVE}_dshared_op_tma_st.sum", "Distributed shared memory: copied"),
+    (f"{_ARRIVE}_dshared_op_tma_red.sum", "Distributed shared memory: reduced"),
 )
-_CLUSTER = {
-    "ld": "loaded", "st": "stored", "atom": "atomics", "stas": "st.async", "redas": "red.async",
-    "tma_st": "copied", "tma_red": "reduced",
-}  # fmt: skip
+"""Bytes by the copy engine and between the blocks of a cluster; those that arrive are sectors."""
 
 
-def _of_hopper(p: Profile) -> list[Metric]:
-    """Bytes by the copy engine and between the blocks of a cluster, where there are any."""
-    ops = [
-        (f"sim:weft__data_bytes_mem_dshared_op_{op}.sum", f"Distributed shared memory: {words}")
-        for op, words in _CLUSTER.items()
-    ]
-    return [
-        Metric(name, label, p.totals[name], "byte")
-        for name, label in (*_TMA, *ops)
-        if p.totals.get(name)
-    ]
+def _of_units(p: Profile) -> list[Metric]:
+    """The rows of units that the kernel uses."""
+    used = [(name, label) for name, label in _UNITS if p.totals.get(name)]
+    return [Metric(name, label, p.totals[name], "byte") for name, label in used]
 
 
 def _launch(p: Profile, gpu: GpuModel) -> Section:
@@ -212,7 +210,7 @@ def _occupancy(p: Profile, gpu: GpuModel) -> Section:
 
 _BARRIERS = (
     ("sim:weft__barrier_waits.sum", "Barrier Waits (warps)"),
-    (POLLS, "Tests of mbarriers in vain"),
+    (f"sim:{POLLS}", "Tests of mbarriers in vain"),
 )
 
 

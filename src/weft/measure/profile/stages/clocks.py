@@ -18,14 +18,23 @@ from weft.measure.profile.stages.trace import Meeting, Phase, Resolved, Trace, W
 
 CLOCKS = 2
 """Clocks of an instruction, until the next one of its warp."""
-COPY_CLOCKS, COPY_BYTES = 600, 64
-"""A bulk copy from L2: clocks until it arrives, and bytes a clock of one SM."""
+COPY_CLOCKS = 360
+"""Clocks until a bulk copy arrives from L2, beyond the time for its bytes."""
+ALONE, SHARED = 106, 30
+"""Bytes a clock that copies bring to an SM from L2: to one SM, and to each of all SMs."""
 PIECE_CLOCKS = 287
-"""Clocks until `cp.async` arrives, from L2."""
-PEER_CLOCKS = 200
-"""Clocks until an arrival at another block of the cluster is seen there."""
+"""Clocks until `cp.async` arrives from L2."""
+PEER_CLOCKS = 194
+"""Clocks until another block of the cluster sees an arrival.
+
+These numbers were measured on an H200 (benchmarks/copy_clocks.py, memory_levels.py)."""
 QUARTERS = 4
 """An SM has four tensor cores; a warp uses one of them."""
+
+
+def copy_rate(blocks: int, sms: int) -> float:
+    """Bytes a clock that copies bring to an SM while so many blocks run on so many SMs."""
+    return min(ALONE, SHARED * sms / max(1, min(blocks, sms)))
 
 
 @dataclass
@@ -61,9 +70,10 @@ class Clocks:
     """
 
     def __init__(
-        self, trace: Trace, pending: Mapping[int, int], products: Mapping[int, float]
+        self, trace: Trace, pending: Mapping[int, int], products: Mapping[int, float], rate: float
     ) -> None:
         self._trace, self._pending, self._products = trace, pending, products
+        self._rate = rate
         self.now: dict[Warp, float] = dict.fromkeys(trace.warps, 0.0)
         self.ends: dict[Phase | Meeting, float] = defaultdict(float)
         self.uses: dict[Phase, Use] = {}
@@ -156,7 +166,7 @@ class Clocks:
     def _move(self, event: StageEvent, warp: Warp, later: int) -> tuple[float, float]:
         """Occupy the copy engine -> when a copy was issued, and when it arrives."""
         start = max(self.now[warp], self._engines[event.rank])
-        self._engines[event.rank] = end = start + event.second / COPY_BYTES
+        self._engines[event.rank] = end = start + event.second / self._rate
         self.copies.append((event.rank, start, end))
         return self.now[warp], end + later
 

@@ -13,7 +13,7 @@ from weft.device.models import GpuModel
 from weft.device.sim.layout import CLUSTER_SHIFT
 from weft.device.sim.tools.counters.stages.layout import Recorded
 from weft.measure.profile import floor
-from weft.measure.profile.stages.clocks import QUARTERS, Clocks, Use
+from weft.measure.profile.stages.clocks import QUARTERS, Clocks, Use, copy_rate
 from weft.measure.profile.stages.trace import Trace, resolve
 from weft.values.profile import Instruction
 from weft.values.stages import BlockStages, Span, Stage, StageUse
@@ -22,16 +22,19 @@ from weft.values.stages import BlockStages, Span, Stage, StageUse
 def life(
     recorded: Recorded,
     pending: Mapping[str, int],
+    blocks: int,
     instructions: Sequence[Instruction],
     gpu: GpuModel,
 ) -> BlockStages | None:
     """The stages of the block that was watched; None if no copy has reported to an mbarrier.
 
+    blocks   of the launch: the more run at once, the less L2 has for each
     pending  instruction that waits for groups of products -> the number that need not be complete
     """
     trace, rank = resolve(recorded.events()), recorded.rank
     products = {i.index: _product_clocks(i, gpu) for i in instructions}
-    model = Clocks(trace, {int(i): n for i, n in pending.items()}, products)
+    rate = copy_rate(blocks, gpu.sms)
+    model = Clocks(trace, {int(i): n for i, n in pending.items()}, products, rate)
     model.run()
     stages = _stages(model, trace, rank)
     if not stages:

@@ -44,33 +44,31 @@ def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
     b, lanes, route = e.b, access.lanes, WAYS[access.kind]
     assert lanes is not None and access.sizes is not None
     near = access.space in (Space.SHARED, Space.CLUSTER)
+    # A copy between shared memories goes through the network, also one to the own block.
+    across = near and access.writes and _sends(access)
+    space = Space.CLUSTER if across else Space.SHARED if near else None
     row = rows.of(
         access,
-        space=Space.SHARED if near else None,
+        space=space,
         route=route,
         bulk=True,
         lines=decode(access.ins).is_tensor and not near,
     )
-    across = near and access.space == Space.CLUSTER and access.writes and _sends(access)
-    there = rows.of(access, route=route, bulk=True) if across else None
     with b.when(lanes.ne(0)):
         addresses = e.memory.addresses(access.address)  # uses the array of sizes
         sizes = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(access.sizes, sizes, 64)
-        if not near:
-            _far(b, route)(rows.launch(), rows.counters(), row, sizes, addresses, lanes)
-            return
-        if there is not None:
-            own = lanes & own_lanes(e, addresses)
-            with b.when((lanes & ~own).ne(0)):
-                _across(b)(there, sizes, addresses, lanes & ~own)
-            lanes = own
-        with b.when(lanes.ne(0)):
-            blocks = []
-            if access.masks is not None:
-                blocks.append(b.array("i32", 32))
-                b.store(b.intrinsic("ctpop", [access.masks]), blocks[0], 64)
+        blocks = []
+        if access.masks is not None:
+            blocks.append(b.array("i32", 32))
+            b.store(b.intrinsic("ctpop", [access.masks]), blocks[0], 64)
+        if across:
+            _across(b)(row, sizes, addresses, lanes)
+        elif near:
             _near(b, *blocks)(row, sizes, lanes, *blocks)
+        else:
+            fn = _far(b, route, *blocks)
+            fn(rows.launch(), rows.counters(), row, sizes, addresses, lanes, *blocks)
 
 
 def own_lanes(e: Watched, addresses: Val) -> Val:
@@ -130,11 +128,14 @@ def _across(b: Builder) -> Callable[..., Val]:
     return b.helper("count_bulk_across", [P, P, P, I32], None, body)
 
 
-def _far(b: Builder, route: str) -> Callable[..., Val]:
-    """(launch, worker, row, sizes, addresses, lanes): the side in global memory."""
+def _far(b: Builder, route: str, *blocks: Val) -> Callable[..., Val]:
+    """(launch, worker, row, sizes, addresses, lanes): the side in global memory; `blocks` likewise.
+
+    ARRIVED counts the sectors that go to shared memory: those of a multicast for each block.
+    """
 
     def body(x: Builder, args: list[Val]) -> None:
-        launch, worker, row, sizes, addresses, lanes = args
+        launch, worker, row, sizes, addresses, lanes, *counts = args
         count_request(x, row, lanes)
 
         def one(lane: Val) -> None:
@@ -142,15 +143,21 @@ def _far(b: Builder, route: str) -> Callable[..., Val]:
             address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
             first = pretended(x, launch, row, address)
             with x.when(first.ne(NOWHERE)):
-                _sectors(x, row, first, nbytes)
+                touched = _sectors(x, row, first, nbytes)
+                for table in counts:
+                    n = x.load("i32", 0, x.at(table, lane.zext("i64") << 2)).zext("i64")
+                    touched = touched * n
+                bump(x, row, CounterRow.ARRIVED, touched)
                 _lines(x, route, launch, worker, first, first + (nbytes - 1))
 
         each_lane(x, lanes, one)
 
-    return b.helper(f"count_bulk_{route}", [P, P, P, P, P, I32], None, body)
+    name = f"count_bulk_{route}{'_multicast' if blocks else ''}"
+    return b.helper(name, [P, P, P, P, P, I32, *(P for _ in blocks)], None, body)
 
 
-def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
+def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> Val:
+    """Count the bytes of a range and the sectors that it touches, which are returned."""
     touched = ((first + (nbytes - 1)) >> SECTOR) - (first >> SECTOR) + 1
     for at, v in (
         (CounterRow.BYTES, nbytes),
@@ -158,6 +165,7 @@ def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
         (CounterRow.IDEAL, (nbytes + 31) >> SECTOR),
     ):
         bump(b, row, at, v)
+    return touched
 
 
 def _lines(b: Builder, route: str, launch: Val, worker: Val, first: Val, last: Val) -> None:

@@ -62,6 +62,8 @@ class CounterRow:
     """For a block of code: the inactive lanes, in its executions by less than 32."""
     VAIN = THREADS
     """For tests of an mbarrier: those that did not pass; the others are REQUESTS."""
+    ARRIVED = MISSES
+    """For a bulk copy: sectors that arrive at SMs."""
     PLACE = 64
     """For an access to global memory: the allocation of its last execution."""
     LAST = 88

@@ -28,7 +28,7 @@ _NAMES = {
 
 def name_of(access: MemoryAccess) -> str:
     """The kind of an access as profiles name it: "load", "copy", "matrix store"."""
-    if access.masks is not None:
+    if access.masks is not None and access.writes:
         return "multicast"
     # Of single lanes, only `st.async` and `red.async` complete later.
     later = access.unit is AccessUnit.LANES and access.waits is not None
