@@ -71,3 +71,22 @@ __global__ void often(const float* x, float* y, int times) {
     for (int i = 0; i < times; ++i) sum += memory[(i + threadIdx.x) % PART];
     y[threadIdx.x] = sum;
 }
+
+// A stage that is written and read again after its copy has been read.
+__global__ void rewritten(const float* x, float* y) {
+    __shared__ alignas(128) float memory[PART];
+    __shared__ Barrier full;
+    if (threadIdx.x == 0) {
+        full.init(1);
+        publish_barriers();
+        full.arrive_expecting(PART * 4);
+        copy_bulk(memory, x, full);
+    }
+    __syncthreads();
+    full.wait(0);
+    float one = memory[threadIdx.x];  // first
+    __syncthreads();
+    memory[threadIdx.x] = 2 * one;
+    __syncthreads();
+    y[threadIdx.x] = memory[(threadIdx.x + 1) % 64];
+}

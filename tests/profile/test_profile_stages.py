@@ -138,6 +138,14 @@ def test_another_block_is_watched() -> None:
     assert other is not None and other.block == 1 and other.stages == ring(2).stages.stages
 
 
+def test_memory_that_is_written_later_is_no_stage() -> None:
+    x, y = np.ones(512, np.float32), np.zeros(64, np.float32)
+    p = weft.profile(module().rewritten[1, 64], x, y)
+    assert (y == 2).all() and p.stages is not None
+    ((use,),) = (stage.uses for stage in p.stages.stages)
+    assert line(p, use.read) == number("// first")
+
+
 def test_only_the_first_events_are_kept() -> None:
     x, y = np.ones(512, np.float32), np.zeros(32, np.float32)
     p = weft.profile(module().often[1, 32], x, y, 40_000)
@@ -149,10 +157,9 @@ def test_views(tmp_path: Path) -> None:
     p = ring(2)
     text = str(p)
     assert "Stages of block 0" in text and "clocks by a model; busy: copies" in text
-    (row,) = (x for x in text.splitlines() if x.split()[:4] == ["0", "0", "2", "KiB"])
+    (row,) = (x for x in text.splitlines() if x.split()[:4] == ["0", "2", "KiB", "4"])
     words = ("// filled", "// waited", "// read", "// released")
-    copied, waited, read, released = map(number, words)
-    assert row.endswith(f"copied {copied}, waited {waited}, read {read}, released {released}")
+    assert [int(x) for x in row.split()[-4:]] == [number(x) for x in words]
     html = page([p])
     assert "Stages of block 0</h3>" in html and html.count('<rect class="fill"') == 8
     assert html.count('<rect class="used"') == 8 and "copied again" in html

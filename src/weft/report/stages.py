@@ -25,6 +25,10 @@ _LEAST, _MOST, _OF_A_USE = 900, 6000, 60
 """The width of a chart: of all, and of each use of a stage."""
 
 
+_MOMENTS = {"copied": "copy", "waited": "wait", "read": "read", "released": "release"}
+"""Columns of a table -> the instruction of a use."""
+
+
 class Times(NamedTuple):
     """Clocks of a stage, on average; None where no use has them."""
 
@@ -39,15 +43,16 @@ def view(p: Profile) -> Iterator[Styled]:
     s = p.stages
     if s is None:
         return
-    yield f"Stages of block {s.block}", "bold"
-    heads = ("stage", "offset", "bytes", "uses", *Times._fields)
-    yield f"  {''.join(f'{head:>8}' for head in heads)}  lines", "dim"
+    yield f"Stages of block {s.block}: clocks on average, and lines", "bold"
+    heads = ("stage", "bytes", "uses", *Times._fields, *_MOMENTS)
+    yield f" {''.join(f' {head:>8}' for head in heads)}", "dim"
     lines = _lines(p)
     for number, stage in enumerate(s.stages):
-        cells = (number, stage.offset, size(stage.uses[0].nbytes), len(stage.uses))
-        means = ("" if x is None else f"{x:,.0f}" for x in _times(stage))
-        row = "".join(f"{x:>8}" for x in (*cells, *means))
-        yield f"  {row}  {_places(lines, stage.uses[0])}", ""
+        first = stage.uses[0]
+        times = ("" if x is None else f"{x:,.0f}" for x in _times(stage))
+        places = (lines.get(getattr(first, name), "") for name in _MOMENTS.values())
+        cells = (number, size(first.nbytes), len(stage.uses), *times, *places)
+        yield " " + "".join(f" {x:>8}" for x in cells), ""
     yield f"  {says(s)}", "dim"
     yield "", ""
 
@@ -85,12 +90,6 @@ def _end(u: StageUse) -> int:
 def _lines(p: Profile) -> Mapping[int | None, int]:
     """Instruction -> its source line."""
     return {i.index: i.line.own.line for i in p.instructions if i.line is not None}
-
-
-def _places(lines: Mapping[int | None, int], u: StageUse) -> str:
-    """The source lines of a use, as far as they are known."""
-    named = (("copied", u.copy), ("waited", u.wait), ("read", u.read), ("released", u.release))
-    return ", ".join(f"{word} {lines[i]}" for word, i in named if i in lines)
 
 
 # ---- the chart -----------------------------------------------------------------------------------

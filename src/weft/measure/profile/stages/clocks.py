@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from weft.device.sim.layout import CLUSTER_SHIFT
 from weft.device.sim.tools.counters.stages.layout import EventKind, StageEvent
-from weft.measure.profile.stages.trace import Meeting, Phase, Resolved, Trace, Warp
+from weft.measure.profile.stages.trace import Meeting, Phase, Resolved, Trace, Warp, moved
 
 CLOCKS = 2
 """Clocks of an instruction, until the next one of its warp."""
@@ -166,7 +166,7 @@ class Clocks:
     def _move(self, event: StageEvent, warp: Warp, later: int) -> tuple[float, float]:
         """Occupy the copy engine -> when a copy was issued, and when it arrives."""
         start = max(self.now[warp], self._engines[event.rank])
-        self._engines[event.rank] = end = start + event.second / self._rate
+        self._engines[event.rank] = end = start + moved(event) / self._rate
         self.copies.append((event.rank, start, end))
         return self.now[warp], end + later
 
@@ -183,7 +183,7 @@ class Clocks:
                 use = self.uses[one.phase] = Use(issued, copy.instruction)
                 self._reuse(one.phase, warp)
             use.issued = min(use.issued, issued)
-            use.nbytes += copy.second
+            use.nbytes += moved(copy)
         if one.event.kind is EventKind.AFTER:
             self._arrive(one, warp, there)
         else:

@@ -66,7 +66,7 @@ def _stages(model: Clocks, trace: Trace, rank: int) -> tuple[Stage, ...]:
     phases = sorted(p for p in model.uses if p[0] >> CLUSTER_SHIFT == rank)
     out = []
     for barrier in dict.fromkeys(b for b, _ in phases):
-        first = min(start for (start, _), of in trace.places.items() if of == barrier)
+        first = min(start for start, _ in trace.places[barrier])
         uses = [_use(model.uses[p], model.ends[p]) for p in phases if p[0] == barrier]
         out.append(Stage(_offset(first), _offset(barrier), tuple(uses)))
     return tuple(sorted(out, key=lambda stage: (stage.offset, stage.barrier)))

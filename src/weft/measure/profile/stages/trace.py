@@ -43,12 +43,26 @@ class Trace:
     """The events of each warp in the order of its program.
 
     needed   phases and meetings -> the number of events that complete them
-    places   (first byte, end) -> the mbarrier that copies to it report to
+    places   mbarrier -> the memory of the copies that report to it: (first byte, end)
     """
 
     warps: dict[Warp, list[Resolved]] = field(default_factory=lambda: defaultdict(list))
     needed: Counter[Phase | Meeting] = field(default_factory=Counter)
-    places: dict[tuple[int, int], int] = field(default_factory=dict)
+    places: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add_place(self, barrier: int, start: int, end: int) -> None:
+        """Add memory to that of an mbarrier; parts that touch are one."""
+        places = self.places[barrier]
+        near = [x for x in places if x[0] <= end and start <= x[1]]
+        if near != [(start, end)]:
+            joined = [x for x in places if x not in near]
+            first, last = zip(*near, (start, end), strict=True)
+            self.places[barrier] = [*joined, (min(first), max(last))]
+
+
+def moved(copy: StageEvent) -> int:
+    """The bytes of a copy."""
+    return copy.barrier if copy.kind is EventKind.PIECES else copy.second
 
 
 def resolve(events: Iterable[StageEvent]) -> Trace:
@@ -95,6 +109,10 @@ class _Reader:
                 found = Resolved(event, (event.barrier, self._phase(event)[1] - 1))
             case EventKind.READ:
                 found = Resolved(event, reads=self._reads(event.first))
+            case EventKind.WRITE:
+                for barrier, _ in self._reads(event.first, event.second):
+                    del self._filled[barrier]  # what is read from now on is no copy
+                return
             case EventKind.PRODUCT:
                 places = [x for x in (event.first, event.second) if x >= 0]
                 found = Resolved(event, reads=tuple(r for x in places for r in self._reads(x)))
@@ -132,13 +150,14 @@ class _Reader:
     def _fill(self, event: StageEvent, copies: tuple[StageEvent, ...]) -> Resolved:
         phase = self._phase(event)
         for copy in copies:
-            self.trace.places[copy.first, copy.first + copy.second] = event.barrier
+            self.trace.add_place(event.barrier, copy.first, copy.first + copy.second)
             self._filled[event.barrier] = phase[1]
         return self._completes(Resolved(event, phase, fills=copies))
 
-    def _reads(self, address: int) -> tuple[Phase, ...]:
-        """The phase whose copies have filled the memory at an address last."""
-        for (start, end), barrier in self.trace.places.items():
-            if start <= address < end:
-                return ((barrier, self._filled[barrier]),)
-        return ()
+    def _reads(self, first: int, nbytes: int = 1) -> tuple[Phase, ...]:
+        """The phases whose copies have filled the memory in a range last."""
+        return tuple(
+            (barrier, self._filled[barrier])
+            for barrier, places in self.trace.places.items()
+            if barrier in self._filled and any(a < first + nbytes and first < b for a, b in places)
+        )

@@ -26,11 +26,12 @@ class EventKind(IntEnum):
 
     INIT         an mbarrier is initialised or invalidated: its address
     COPY         a bulk copy into shared memory: its target, its bytes; the mbarrier it reports to
-    PIECES       `cp.async` into shared memory: the first byte, the bytes up to the last one
+    PIECES       `cp.async` into shared memory: the first byte, the bytes up to the last one, and
+                 those that it copies in place of an mbarrier
     ARRIVE       an arrival at an mbarrier
     AFTER        an arrival at an mbarrier when the PIECES of the warp so far are there
     PASS         a test of an mbarrier has found that its phase has ended
-    READ         shared memory is read: the first byte, the bytes up to the last one
+    READ, WRITE  of shared memory by lanes: the first byte, the bytes up to the last one
     PRODUCT      a product of a warpgroup: the offsets of A (or -1) and B
     COMMIT, WAIT of groups of products
     BARRIER      the warp is at a barrier of its block: its number, 1 if it waits there
@@ -45,6 +46,7 @@ class EventKind(IntEnum):
     AFTER = auto()
     PASS = auto()
     READ = auto()
+    WRITE = auto()
     PRODUCT = auto()
     COMMIT = auto()
     WAIT = auto()

@@ -178,8 +178,8 @@ class StageWatcher(Watcher):
                 self._read_by_copy(access)
             case AccessUnit.COPY if access.writes:
                 self._range(access, EventKind.PIECES)
-            case AccessUnit.LANES | AccessUnit.MATRIX if near and not access.writes:
-                self._range(access, EventKind.READ)
+            case AccessUnit.LANES | AccessUnit.MATRIX if near:
+                self._range(access, EventKind.WRITE if access.writes else EventKind.READ)
 
     def _range(self, access: MemoryAccess, kind: EventKind) -> None:
         """Record the bytes from the first to the last one that lanes touch."""
@@ -190,7 +190,9 @@ class StageWatcher(Watcher):
             found = b.array("i64", 2)
             limits(e.memory.addresses(access.address), lanes, found)
             first, last = (b.load("i64", 0, b.at(found, at), 8) for at in (0, 8))
-            self._add(events, kind, self._offset(first), last - first + access.nbytes)
+            moved = b.intrinsic("ctpop", [lanes]).zext("i64") * access.nbytes
+            span = last - first + access.nbytes
+            self._add(events, kind, self._offset(first), span, moved)
 
     def _read_by_copy(self, access: MemoryAccess) -> None:
         """Record each lane's source of a bulk copy."""
