@@ -12,6 +12,9 @@ import pytest
 
 import weft
 from folders import ROOT, TESTS
+from weft.device.sim.emit.generate import generate
+from weft.device.sim.tools.counters.sampling import Sampling
+from weft.ptx.parse import parse
 from weft.report import stages as report
 from weft.report.page import page
 from weft.values.stages import Stage
@@ -180,3 +183,5 @@ def test_other_kernels_have_no_stages() -> None:
     kernel = weft.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }").twice
     p = weft.profile(kernel[1, 32], np.ones(32, np.float32))
     assert p.stages is None and "Stages" not in str(p) and "Stages of" not in page([p])
+    text, _ = generate(parse(kernel.ptx), kernel.entry, (32, 1, 1), observer=Sampling(8, 8))
+    assert "stage_event" not in text, "nothing is recorded for them"

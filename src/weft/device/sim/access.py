@@ -119,6 +119,11 @@ class MemoryAccess:
         return self.kind is not AccessKind.READ
 
     @property
+    def sends(self) -> bool:
+        """True for `st.async` and `red.async`, which complete later."""
+        return self.unit is AccessUnit.LANES and self.waits is not None
+
+    @property
     def changes(self) -> bool:
         """True if it writes a value computed from the bytes that it reads."""
         return self.kind in (AccessKind.ATOMIC, AccessKind.REDUCTION)

@@ -30,9 +30,8 @@ def name_of(access: MemoryAccess) -> str:
     """The kind of an access as profiles name it: "load", "copy", "matrix store"."""
     if access.masks is not None and access.writes:
         return "multicast"
-    # Of single lanes, only `st.async` and `red.async` complete later.
-    later = access.unit is AccessUnit.LANES and access.waits is not None
-    return ("async {}" if later else _NAMES[access.unit]).format(_VERBS[access.kind])
+    name = "async {}" if access.sends else _NAMES[access.unit]
+    return name.format(_VERBS[access.kind])
 
 
 class CounterRows:

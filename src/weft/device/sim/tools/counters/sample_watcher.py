@@ -8,13 +8,12 @@ from typing import Any
 
 from weft.device.sim.access import AccessUnit, MemoryAccess, touching
 from weft.device.sim.layout import ContextFields, SlotFields, Space
-from weft.device.sim.observe import Watched, Watcher
+from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, LaunchFields, Samples
 from weft.device.sim.tools.counters.rows import block_number, name_of
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
-from weft.ptx.model import Instruction
 
 _SPACES = (Space.GLOBAL, Space.GENERIC, Space.SHARED)
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -28,14 +27,12 @@ class SampleWatcher(CountWatcher):
         self._sites: list[dict[str, Any]] = []
         self._records: Val | None = None
         """The records of the block of threads, 0 for most; loaded once in a basic block."""
-        self._stages = _stages(e)
 
     def notes(self) -> Mapping[str, Any]:
-        return {**super().notes(), **self._stages.notes(), "sites": self._sites}
+        return {**super().notes(), "sites": self._sites}
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         super().started(b, context, worker, slot)
-        self._stages.started(b, context, worker, slot)
         launch = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
         table = b.load("ptr", 0, b.at(launch, LaunchFields.SAMPLED))
         number = block_number(b, context, slot)
@@ -53,40 +50,11 @@ class SampleWatcher(CountWatcher):
             "i64", 0, b.load("ptr", 0, b.at(self.e.slot, SlotFields.OBSERVER)), 8
         )
         super().block(block)
-        self._stages.block(block)
 
     def access(self, access: MemoryAccess) -> None:
         if access.space in _SPACES and _has_lanes(access):
             self._sample(access)
         super().access(access)
-        self._stages.access(access)
-
-    # ---- events of stages -------------------------------------------------------------------
-    def instruction(self, ins: Instruction) -> None:
-        super().instruction(ins)
-        self._stages.instruction(ins)
-
-    def product(self, ins: Instruction, left: Val, right: Val) -> None:
-        super().product(ins, left, right)
-        self._stages.product(ins, left, right)
-
-    def tested(self, ins: Instruction, over: Val) -> None:
-        super().tested(ins, over)
-        self._stages.tested(ins, over)
-
-    def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
-        self._stages.barrier(number, count, lanes)
-
-    def released(self, b: Builder, slot: Val, number: Val) -> None:
-        self._stages.released(b, slot, number)
-
-    def cluster_arrive(self, lanes: Val) -> None:
-        self._stages.cluster_arrive(lanes)
-
-    def cluster_passed(self) -> None:
-        self._stages.cluster_passed()
-
-    # ---- samples ----------------------------------------------------------------------------
 
     def _sample(self, access: MemoryAccess) -> None:
         e, b = self.e, self.e.b
@@ -110,13 +78,6 @@ class SampleWatcher(CountWatcher):
         assert records is not None
         with b.when(records.ne(0), rare=True):
             yield b.val("ptr", 0, f"inttoptr {records.typed} to ptr")
-
-
-def _stages(e: Watched) -> Watcher:
-    """The watcher of a kernel's stages; one that does nothing where there are none."""
-    from weft.device.sim.tools.counters.stages.watcher import StageWatcher, has_stages
-
-    return StageWatcher(e) if has_stages(e) else Watcher(e)
 
 
 def _has_lanes(access: MemoryAccess) -> bool:

@@ -50,11 +50,12 @@ class Sampling(Counting):
     _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def watcher(self, e: Watched) -> Watcher:
-        from weft.device.sim.tools.counters.sample_watcher import (
-            SampleWatcher,  # to compile, not to run
-        )
+        # Imported here: to compile, not to run.
+        from weft.device.sim.tools.counters.sample_watcher import SampleWatcher
+        from weft.device.sim.tools.counters.stages.sampled import SampleStages
+        from weft.device.sim.tools.counters.stages.watcher import has_stages
 
-        return SampleWatcher(e)
+        return SampleStages(e) if has_stages(e) else SampleWatcher(e)
 
     def begin(self, observation: Observation) -> None:
         super().begin(observation)

@@ -142,7 +142,7 @@ class CountWatcher(Watcher):
 
     def _lanes(self, access: MemoryAccess) -> None:
         """Count an access in which each lane touches bytes of its own."""
-        if access.space == Space.CLUSTER or access.waits is not None:
+        if access.space == Space.CLUSTER or access.sends:
             self._of_cluster(access)
         elif access.space == Space.SHARED:
             width = self._widths.get(access.ins.index, access.nbytes)
@@ -187,7 +187,7 @@ class CountWatcher(Watcher):
         e, b, lanes = self.e, self.e.b, self.e.executing()
         near, there = self.rows.near(access), self._row_of_peers(access)
         own = lanes & bulk.own_lanes(e, e.memory.addresses(access.address))
-        if access.waits is not None:  # asynchronous stores go through the network in any case
+        if access.sends:  # through the network in any case
             own = b.integer("i32", 0)
         with b.when(own.ne(0)):
             self._near(access)(near, self._offsets(access.address), own)
