@@ -5,7 +5,8 @@
     python benchmarks/profile_vs_ncu.py FILE --record    # also appended to records/
 
 `FILE` is what ncu has counted, one JSON object a case. `--group NAME` takes a part of the kernels:
-those of `profiled/kernels.cu`, the ladders', those of Triton and Numba (`profiled/carried.py`).
+those of `profiled/kernels.cu`, the ladders', those of Triton and Numba (`profiled/carried.py`), and
+those of `profiled/hopper.cu`, for which all of ncu's counters of Hopper's own units are kept.
 """
 
 from __future__ import annotations
@@ -33,10 +34,15 @@ def main(
 ) -> None:
     """Compare the two."""
     groups = group or list(GROUPS)
+    counted: list[dict[str, Any]]
     if measure:
-        file.write_text(json.dumps(ncu.measure(groups)), encoding="utf-8")
+        counted = ncu.measure(groups)
+        file.write_text(json.dumps(counted), encoding="utf-8")
+        for row in counted:
+            used = sum(value != 0 for value in row.values()) - 1
+            print(f"{row['name']:45} {used} of {len(row) - 1} counters")
         return
-    counted: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
+    counted = json.loads(file.read_text("utf-8"))
     cases = [case for name in groups for case in GROUPS[name]]
     assert [c["name"] for c in counted] == [c.title for c in cases], "ncu has other launches"
     rows = [compare(case, row) for case, row in zip(cases, counted, strict=True)]

@@ -17,8 +17,9 @@ HERE = Path(__file__).parent
 class Case:
     """A launch; `make` gives its arguments, the same ones each time.
 
-    file  CUDA C++, or PTX
-    name  what tables call it: the kernel by default
+    file     CUDA C++, or PTX
+    name     what tables call it: the kernel by default
+    cluster  blocks of a cluster, where the kernel has them
     """
 
     kernel: str
@@ -28,10 +29,20 @@ class Case:
     file: Path = HERE / "kernels.cu"
     shared: int = 0
     name: str = ""
+    cluster: int | None = None
 
     @property
     def title(self) -> str:
         return self.name or self.kernel
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """An argument that is a tensor map of an array."""
+
+    array: Array
+    box: tuple[int, ...]
+    swizzle: int = 0
 
 
 def f32(*shape: int) -> Array:

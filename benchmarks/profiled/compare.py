@@ -8,7 +8,7 @@ from rich.table import Table
 
 import weft
 from profiled.case import Case
-from profiled.cases import launch
+from profiled.launches import arguments, launch
 from weft.device import models
 from weft.measure.profile.profile import fit
 
@@ -28,7 +28,8 @@ EXACT = ("l1tex__t_requests_", "l1tex__t_sectors_", "l1tex__t_set_", "l1tex__t_o
 
 def compare(case: Case, counted: dict[str, Any]) -> dict[str, Any]:
     """Both sides of every counter, and the exact ones that differ."""
-    profile = weft.profile(launch(case), *case.make(), device="sim:h200")
+    given = arguments(case, lambda array: array)
+    profile = weft.profile(launch(case), *given, device="sim:h200")
     both: dict[str, tuple[float, float]] = {}
     for name, theirs in counted.items():
         mine = profile.totals.get(SAME_AS_PTX.get(name, f"sim:{name}"))

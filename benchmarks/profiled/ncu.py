@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])
 
 import weft
-from profiled.cases import GROUPS, launch
+from profiled.cases import GROUPS
+from profiled.launches import arguments, launch
 
 METRICS = [
     *(
@@ -49,23 +51,50 @@ METRICS = [
 UNITS = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
 
 
+HOPPER = re.compile("tma|dshared|multicast|gmma|barrier|ops_path_tensor|srcunit_tex_op")
+"""Counters of what only Hopper has, by a part of their names: all that ncu knows are taken."""
+_COUNTER = re.compile(r"^(\w+__\w+)\s+Counter\b", re.MULTILINE)
+
+
+def metrics_of(groups: Sequence[str]) -> list[str]:
+    """The metrics of these groups."""
+    if "hopper" not in groups:
+        return METRICS
+    listed = _run(["ncu", "--query-metrics"])
+    found = [f"{name}.sum" for name in _COUNTER.findall(listed) if HOPPER.search(name)]
+    if not found:
+        raise SystemExit(f"ncu lists no counters of Hopper: {listed[:2000]}")
+    return [*METRICS, *(name for name in sorted(set(found)) if name not in METRICS)]
+
+
 def measure(groups: Sequence[str]) -> list[dict[str, Any]]:
     """One row of metrics a case of these groups, in their order."""
-    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
-               "--metrics", ",".join(METRICS), sys.executable, __file__, *groups]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
-    if done.returncode:
-        raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
-    text = done.stdout[done.stdout.index('"ID"') :]
-    rows = list(csv.DictReader(io.StringIO(text)))
+    metrics = metrics_of(groups)
+    options = ["--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
+    launches = [sys.executable, __file__, *groups]
+    text = _run(["ncu", *options, "--metrics", ",".join(metrics), *launches])
+    rows = list(csv.DictReader(io.StringIO(text[text.index('"ID"') :])))
     units = rows.pop(0)
     cases = [case for name in groups for case in GROUPS[name]]
     for row, case in zip(rows, cases, strict=True):
         assert case.kernel in row["Kernel Name"], f"{case.title}: ncu has {row['Kernel Name']}"
     return [
-        {m: _number(row[m], units[m]) for m in METRICS if row.get(m)} | {"name": case.title}
+        {m: _number(row[m], units[m]) for m in metrics if _is_number(row.get(m))}
+        | {"name": case.title}
         for row, case in zip(rows, cases, strict=True)
     ]
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    if done.returncode:
+        raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
+    return done.stdout
+
+
+def _is_number(text: str | None) -> bool:
+    """Return False for a metric that this GPU does not count."""
+    return bool(text) and text[0].isdigit()
 
 
 def _number(text: str, unit: str) -> float:
@@ -77,8 +106,7 @@ def launch_all(groups: Sequence[str]) -> None:
     import cupy
 
     for case in (case for name in groups for case in GROUPS[name]):
-        arguments = [cupy.asarray(a) if hasattr(a, "shape") and a.shape else a for a in case.make()]
-        launch(case)(*arguments)
+        launch(case)(*arguments(case, cupy.asarray))
         weft.synchronize()
 
 

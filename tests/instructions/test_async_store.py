@@ -117,7 +117,9 @@ def test_a_profile_counts_the_stores() -> None:
     p = weft.profile(kernel(VECTOR, 32 * 16)[1, 64], np.zeros(128, np.uint32))
     (stored,) = (i for i in p.instructions if i.opcode.startswith("st.async"))
     assert stored.work == ("memory", 1)
-    assert [a.bytes for a in stored.accesses if a.space == "shared"] == [32 * 16]
+    assert [(a.space, a.kind, a.bytes) for a in stored.accesses] == [
+        ("cluster", "async store", 32 * 16)
+    ]
 
 
 def test_the_sanitizer_accepts_a_reader_that_waits() -> None:

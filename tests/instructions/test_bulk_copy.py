@@ -194,7 +194,7 @@ INSIDE = """@!%p0 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_t
     ("body", "n", "expected"),
     [
         (f"{INIT}{LOAD}{WAIT}", 512, [("global", "bulk load", 1, 1, 512, 16, 0),
-                                      ("shared", "bulk store", 1, 1, 512, 0, 4)]),
+                                      ("shared", "bulk store", 1, 1, 512, 16, 4)]),
         (f"{STORE}@!%p0 cp.async.bulk.wait_group 0;", 512,
          [("shared", "bulk load", 1, 1, 512, 0, 4), ("global", "bulk store", 1, 1, 512, 16, 0)]),
         # 96 bytes from byte 16 on are in four sectors, three of which would do
@@ -206,7 +206,7 @@ INSIDE = """@!%p0 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_t
         (SUM, 256, [("shared", "bulk load", 1, 1, 256, 0, 2),
                     ("global", "bulk reduction", 1, 1, 256, 8, 0)]),
         (f"{INIT}{INSIDE}{WAIT}", 512, [("shared", "bulk load", 1, 1, 512, 0, 4),
-                                        ("shared", "bulk store", 1, 1, 512, 0, 4)]),
+                                        ("cluster", "bulk store", 1, 1, 512, 16, 0)]),
         (f"{STORE}@!%p0 cp.async.bulk.wait_group 0;", 0, []),
     ],
     ids=["load", "store", "not on a sector", "a range for each lane", "reduction",
@@ -223,8 +223,11 @@ def test_bulk_copies_are_counted(body: str, n: int, expected: list[tuple[object,
     assert not any(a.conflicts or a.tags for a in copies)
     far = sum(a.bytes for a in copies if a.space == "global")
     assert p.totals["sim:smsp__sass_data_bytes_mem_global.sum"] == far
-    assert sum(v for k, v in p.totals.items() if "_bytes_mem_global_op_tma" in k) == far
-    assert sum(a.touched for a in p.arrays) == 32 * sum(a.sectors for a in copies)
+    assert sum(v for k, v in p.totals.items() if "weft__data_bytes_mem_global" in k) == far
+    touched = 32 * sum(a.sectors for a in copies if a.space == "global")
+    assert sum(a.touched for a in p.arrays) == touched
+    moved = {k: v for k, v in p.totals.items() if "xbar" in k and "bytes_mem_global_op_tma" in k}
+    assert sum(moved.values()) == touched
 
 
 def test_a_bulk_load_reaches_memory_once() -> None:

@@ -444,4 +444,4 @@ def test_tools_see_the_copies(module: weft.Module) -> None:
     profile = weft.profile(module.by_value[1, 64], made, y, 24, 0, made.nbytes, 0)
     (line,) = (x for x in profile.instructions if "cp.async.bulk.tensor" in x.text)
     moved = {(a.space, a.kind): a.bytes for a in line.accesses}
-    assert moved == {("global", "bulk load"): 128, ("shared", "bulk store"): 256}
+    assert moved == {("global", "bulk load"): 128, ("shared", "multicast"): 256}

@@ -246,6 +246,25 @@ def test_profile_gives_facts_for_each_line_and_traces_of_warps(lab: Lab) -> None
     assert ["shared wavefronts", "8", "1", "0.125x"] in load[3]
 
 
+def test_a_profile_shows_the_life_of_a_blocks_stages(lab: Lab) -> None:
+    opened = origins.opened("example:ring")
+    answer = do(lab, "profile", **{**opened, "block": 1})
+    assert do(lab, "check", **opened)["passed"]
+    (launch,) = answer["launches"]
+    lines = opened["source"].splitlines()
+    stages = launch["stages"]
+    assert stages["block"] == 1 and stages["chart"].count('<rect class="used"') == 16
+    read = next(i for i, row in enumerate(lines, 1) if "2 * stage[i]" in row)
+    assert stages["chart"].count(f'<rect class="used" data-line="{read}"') == 16
+    assert [head for head, _ in launch["columns"]] == ["TMA", "waits"]
+    waits = {f["line"]: f["more"][1] for f in launch["lines"] if f["more"][1]}
+    assert [lines[n - 1].strip() for n in waits] == [
+        "__syncthreads();", "stages.wait_empty(turn);", "stages.wait_full(turn);"
+    ]  # fmt: skip
+    assert list(waits.values()) == ["10", "32", "128"], "five warps; one and four of 32 parts"
+    assert do(lab, "profile")["launches"][0]["stages"] is None
+
+
 def test_findings_are_marks_at_both_lines_that_name_both_threads(lab: Lab) -> None:
     found = do(lab, "sanitize", **origins.opened("example:race"))
     assert {mark["line"] for mark in found["marks"]} == {6, 7}

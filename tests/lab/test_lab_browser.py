@@ -109,6 +109,22 @@ def test_profile_links_source_facts_ptx_and_warps(page: Page) -> None:
     )
 
 
+def test_a_bar_of_a_stage_leads_to_its_line(context: Any, lab: Lab) -> None:
+    page = Page(context, lab.url)
+    page.act("profile", "#pane-facts tr.ins")
+    assert page.of.is_hidden("#results [data-tab=stages]"), "this kernel has none"
+    page.act("open", "#choices")
+    page.of.click("#choices >> text=Ring of stages")
+    page.of.wait_for_selector("#pane-ptx tr.ins >> text=cp.async.bulk")
+    page.act("profile", "#results [data-tab=stages]:visible")
+    page.of.click("#results [data-tab=stages]")
+    assert page.of.locator("svg.stages rect.fill").count() == 16
+    page.of.locator("svg.stages rect.used").nth(5).click()
+    assert "2 * stage[i]" in page.text(".cm-activeLine")
+    assert not page.errors
+    page.of.close()
+
+
 def test_run_check_and_errors_show_at_their_line(page: Page) -> None:
     page.act("run", ".said")
     assert page.text(".said").strip() == "lane 5"

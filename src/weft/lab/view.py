@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.device.sim.tools.counters.layout import LANES
 from weft.device.sim.tools.counters.rules import depth, shared_cost
-from weft.report import charts, facts, words
+from weft.report import charts, facts, stages, words
 from weft.values.analysis import AnalysedProfile
 from weft.values.profile import AccessSample, Instruction, Line
 
@@ -28,6 +28,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         "registers": s.registers,
         "shared": s.static_shared + s.dynamic_shared,
         "lines": [_line(p, line) for line in p.lines if own(line.file)],
+        "columns": [[c.head, c.title] for c in facts.columns(p)],
         "ptx": _ptx(p),
         "advice": [
             {"rule": a.rule, "evidence": a.evidence, "change": a.change,
@@ -38,9 +39,18 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
             {"name": sec.name, "rows": [[m.label, words.value(m)] for m in sec.metrics]}
             for sec in p.sections
         ],
+        "stages": _stages(p),
         "roofline": charts.roofline(p.roofline, p.measured),
         "curves": [charts.occupancy(c, p.model.max_warps_per_sm) for c in p.curves],
     }  # fmt: skip
+
+
+def _stages(p: AnalysedProfile) -> dict[str, Any] | None:
+    """The life of the block's stages: a sentence, a chart, and the kinds of its bars."""
+    if p.stages is None:
+        return None
+    says, chart = stages.says(p.stages), stages.chart(p)
+    return {"block": p.stages.block, "says": says, "chart": chart, "legend": stages.LEGEND}
 
 
 def own(file: str) -> bool:
@@ -64,6 +74,7 @@ def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
         "branches": line.branches,
         "diverged": line.diverged,
         **facts.marks(line),
+        "more": [c.text(line) for c in facts.columns(p)],
         "heat": facts.heat(p, line, 4),
     }
 

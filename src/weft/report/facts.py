@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.report import words
 from weft.values.analysis import AnalysedProfile
-from weft.values.profile import LINE_COUNTERS, Line
+from weft.values.profile import UNIT_COUNTERS, Line, line_counters
 
 
 def head(p: AnalysedProfile) -> dict[str, Any]:
@@ -26,11 +26,41 @@ def head(p: AnalysedProfile) -> dict[str, Any]:
 
 def heat(p: AnalysedProfile, line: Line, digits: int, scale: float = 1) -> dict[str, float]:
     """The line's part of each counter."""
-    totals = {name: sum(of(x) for x in p.lines) for name, of in LINE_COUNTERS.items()}
+    counters = line_counters(p.lines)
+    totals = {name: sum(of(x) for x in p.lines) for name, of in counters.items()}
     return {
         name: round(scale * of(line) / totals[name], digits) if totals[name] else 0.0
-        for name, of in LINE_COUNTERS.items()
+        for name, of in counters.items()
     }
+
+
+class Column(NamedTuple):
+    """A column of the table of source lines, for kernels that use a unit."""
+
+    counter: str
+    head: str
+    title: str
+    bytes: bool = False
+
+    def text(self, line: Line) -> str:
+        """The value of a line, or ""."""
+        value = UNIT_COUNTERS[self.counter](line)
+        return (words.size if self.bytes else words.amount)(value) if value else ""
+
+
+_COLUMNS = (
+    Column("tensor operations", "tensor", "operations of tensor cores"),
+    Column("TMA bytes", "TMA", "bytes of global memory that bulk and tensor copies move", True),
+    Column("multicast bytes", "multicast", "bytes that multicasts write, in all blocks", True),
+    Column("cluster bytes", "cluster", "bytes of other blocks' shared memory", True),
+    Column("barrier waits", "waits", "times that a warp has waited at a barrier"),
+)
+
+
+def columns(p: AnalysedProfile) -> list[Column]:
+    """The columns that a profile has beside those of every profile."""
+    used = line_counters(p.lines)
+    return [c for c in _COLUMNS if c.counter in used]
 
 
 def marks(line: Line) -> dict[str, bool]:

@@ -25,6 +25,8 @@ class View {
       row.addEventListener("mouseenter", () => this.near(row.dataset.place, true));
       row.addEventListener("mouseleave", () => this.near(row.dataset.place, false));
     }
+    for (const bar of root.querySelectorAll(".life [data-line]"))
+      bar.addEventListener("click", () => this.follow(bar.dataset.line));
     for (const name of ["access", "block", "warp"])
       root.querySelector("." + name).addEventListener("change", () => this.chosen(name));
     this.pick(this.data.lines, null);
@@ -35,6 +37,12 @@ class View {
       row.querySelector("td.h i").style.width = part + "%";
       row.querySelector("td.h span").textContent = part >= 0.05 ? part.toFixed(part < 10 ? 1 : 0) + "%" : "";
     }
+  }
+  /** Selects the line of a stage's bar. */
+  follow(line) {
+    const row = this.rows.find((one) => one.matches(".hot") && one.dataset.place.endsWith(":" + line));
+    if (row) this.pick(row.dataset.place, null);
+    this.root.querySelector(".code").scrollIntoView({ block: "nearest" });
   }
   near(place, on) {
     for (const row of this.rows) if (row.dataset.place === place) row.classList.toggle("near", on);

@@ -14,10 +14,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from weft.report import cells, charts, facts, words
+from weft.report import cells, charts, facts, stages, words
 from weft.report.colour import colour
 from weft.values.analysis import AnalysedProfile
-from weft.values.profile import LINE_COUNTERS, Instruction, Line
+from weft.values.profile import Instruction, Line, line_counters
 
 AROUND = 6
 """Context lines before the first line with counters and after the last one."""
@@ -27,7 +27,7 @@ def page(profiles: Sequence[AnalysedProfile]) -> str:
     """The whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
-    return render("page", title=title, verb="profile", views=views, heats=list(LINE_COUNTERS))
+    return render("page", title=title, verb="profile", views=views)
 
 
 def render(template: str, **values: Any) -> str:
@@ -76,10 +76,24 @@ def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
         ],
         "roofline": Markup(charts.roofline(p.roofline, p.measured)),
         "curves": [Markup(charts.occupancy(c, most)) for c in p.curves],
+        "stages": _stages(p),
         "files": _files(p),
+        "heats": list(line_counters(p.lines)),
+        "columns": facts.columns(p),
         "ptx": _ptx(p),
         # Inside of a script element: `</script>` in a source line must not end it.
         "data": Markup(json.dumps(data).replace("<", "\\u003c")),
+    }
+
+
+def _stages(p: AnalysedProfile) -> dict[str, Any] | None:
+    if p.stages is None:
+        return None
+    return {
+        "block": p.stages.block,
+        "says": stages.says(p.stages),
+        "chart": Markup(stages.chart(p)),
+        "legend": stages.LEGEND,
     }
 
 
@@ -133,6 +147,7 @@ def _row(
         "sectors": words.sectors(line),
         "wavefronts": words.wavefronts(line),
         "lanes": words.lanes(line),
+        "more": [c.text(line) for c in facts.columns(p)],
         **facts.marks(line),
         "advice": [a for a in p.advice if (a.file, a.line) == (file, number)],
     }

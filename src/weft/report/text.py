@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from weft.report import words
+from weft.report import facts, stages, words
 from weft.report.words import WIDTH, Styled
 from weft.values.analysis import (
     AnalysedProfile,
@@ -16,6 +16,7 @@ from weft.values.analysis import (
     Metric,
     simulated_counterpart,
 )
+from weft.values.profile import UNIT_COUNTERS
 
 HOT = 12
 """The number of source lines shown, those with the most instructions."""
@@ -47,6 +48,7 @@ def view(p: AnalysedProfile) -> Iterator[Styled]:
         yield "", ""
     yield from _roofline(p)
     yield from _lines(p)
+    yield from stages.view(p)
     yield from _advice(p)
     yield (
         f"Bound by {roof.bound}: at least {words.duration(roof.bound_seconds)} (modelled).",
@@ -130,18 +132,27 @@ def _roofline(p: AnalysedProfile) -> Iterator[Styled]:
 
 def _lines(p: AnalysedProfile) -> Iterator[Styled]:
     total = sum(line.executions for line in p.lines) or 1
-    hot = sorted(p.lines, key=lambda line: -line.executions)[:HOT]
+    more = facts.columns(p)
+    # The line with the most of each unit's work may be one that few threads execute.
+    most = [max(p.lines, key=UNIT_COUNTERS[c.counter]) for c in more]
+    by_weight = [*most, *sorted(p.lines, key=lambda line: -line.executions)]
+    hot = {(line.file, line.number): line for line in by_weight}
     # Chosen by weight, shown in source order.
-    shown = sorted(hot, key=lambda line: (line.file, line.number))
+    shown = [hot[place] for place in sorted([*hot][:HOT])]
     if not shown:
         return
     yield "Source lines", "bold"
-    yield f"  {'line':>5} {'instr':>6} {'sect/req':>9} {'wave/req':>9} {'lanes':>6}  source", "dim"
+    heads = "".join(f" {c.head:>9}" for c in more)
+    yield (
+        f"  {'line':>5} {'instr':>6} {'sect/req':>9} {'wave/req':>9} {'lanes':>6}{heads}  source",
+        "dim",
+    )
     for line in shown:
         part = f"{100 * line.executions / total:.0f} %"
         row = (
             f"  {line.number:>5} {part:>6} {words.sectors(line):>9} {words.wavefronts(line):>9}"
-            f" {words.lanes(line):>6}  {line.quote.strip()}"
+            f" {words.lanes(line):>6}{''.join(f' {c.text(line):>9}' for c in more)}"
+            f"  {line.quote.strip()}"
         )
         yield row[:WIDTH], ""
     yield "", ""

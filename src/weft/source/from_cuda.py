@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.errors import CompileError, expect
-from weft.source import nvrtc, remarks, scan, signature
+from weft.source import headers, nvrtc, remarks, scan, signature
 from weft.source.unit import Define, SourceUnit, architecture, expect_texts, flags_of, make_unit
 from weft.values import Parameter, Ptx
 
@@ -184,9 +184,14 @@ def _by_nvcc(unit: SourceUnit, arch: str, refused: CompileError) -> Ptx:
         origin=main.name,
         entries=signature.spellings(text) | output.entries,
         signatures=signature.signatures(text, written),
-        sources={file.name: file.text for file in files},
+        sources=_of_user(files),
         warnings=(),
     )
+
+
+def _of_user(files: Sequence[scan.File]) -> dict[str, str]:
+    """The texts to quote: what the device library does counts for the line that calls it."""
+    return {f.name: f.text for f in files if not f.name.startswith(headers.DEVICE_LIBRARY)}
 
 
 def _output_of_nvcc(unit: SourceUnit, kind: str) -> from_nvcc.NvccOutput:
@@ -219,7 +224,7 @@ def _by_nvrtc(unit: SourceUnit, arch: str) -> Ptx:
         origin=main.name,
         entries=signature.spellings(text) | result.asked,
         signatures=signature.signatures(text, written, result.probes),
-        sources={file.name: file.text for file in files},
+        sources=_of_user(files),
         warnings=remarks.read(result.log, files),
     )
 

@@ -14,7 +14,7 @@ from weft.source import headers, nvrtc, precompiled, scan
 
 Define = str | int | float | bool | None
 
-_FORMAT = 4  # increment when the stored data or its creation changes
+_FORMAT = 5  # increment when the stored data or its creation changes
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
 _FILE_NAME = re.compile(r"[\w./\\~-]+\.\w{1,6}")

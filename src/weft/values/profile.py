@@ -8,6 +8,7 @@
       totals               counters of the whole launch, by ncu's names with the prefix `sim:`
       modelled             names in `totals` that come from the cache model; others are exact
       samples              addresses that a few warps accessed
+      stages               the life of one block's stages, if copies of it report to mbarriers
       sources, ptx         the user's files, and the kernel's PTX line by line
       launches             the number of launches that the counters sum
       measured             seconds on a real GPU, if the arrays were on one
@@ -18,15 +19,16 @@ An *access* sums what one instruction did in one state space; a generic load may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from operator import add, attrgetter
 from typing import Any
 
 from weft.values.code import SourceLine
 from weft.values.deferred import DeferredFields
+from weft.values.stages import BlockStages
 
-BULK = ("bulk load", "bulk store", "bulk reduction")
+BULK = ("bulk load", "bulk store", "bulk reduction", "multicast")
 """Kinds of accesses by the copy engine, which bypass L1."""
 
 
@@ -34,14 +36,17 @@ BULK = ("bulk load", "bulk store", "bulk reduction")
 class Access:
     """Memory accesses of one instruction or line.
 
-    space             global, shared or local
+    space             global, shared, local, or cluster: shared memory of other blocks
     kind              load, store, atomic, reduction, copy (cp.async), matrix load, matrix store
                       (ldmatrix, stmatrix), fragment load, fragment store (wmma), bulk load, bulk
-                      store, bulk reduction (cp.async.bulk: what it does in this memory)
+                      store, bulk reduction (cp.async.bulk, TMA: what it does in this memory),
+                      multicast (the same in all blocks of a mask), async store, async reduction
+                      (st.async, red.async), product load (operands of wgmma)
     requests          executions by a warp with at least one participating lane
     threads           participating lanes
     bytes             requested by these lanes
-    sectors           32-byte sectors looked up; `sectors_ideal` if lanes were contiguous
+    sectors           32-byte sectors looked up; `sectors_ideal` if lanes were contiguous. Of a
+                      copy into shared memory: those that arrive, at all SMs
     sectors_missed    sectors that went to L2 (reads: by the model of L1)
     tags              128-byte lines looked up, in `tag_wavefronts` steps
     wavefronts        steps of shared memory; `wavefronts_ideal` without conflicts
@@ -81,6 +86,10 @@ class Instruction:
     threads       active lanes
     threads_on    active lanes whose guard was true
     diverged      executions of a branch with divergent lanes
+    waits         times that a warp has passed a barrier here: bar.sync, barrier.cluster.wait, or a
+                  test of an mbarrier whose phase had ended
+    polls         tests of an mbarrier before that, in vain; their number depends on the order in
+                  which the simulator runs warps
     work          work per thread: a unit of `work` and operations, e.g. ("fp32", 2)
     line          the source line, with its chain of inlined calls
     """
@@ -97,6 +106,8 @@ class Instruction:
     diverged: int
     work: tuple[str, int]
     accesses: tuple[Access, ...]
+    waits: int = 0
+    polls: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,14 @@ class Line:
     diverged: int
     work: Mapping[str, int]
     accesses: tuple[Access, ...]
+    waits: int = 0
+    polls: int = 0
+
+
+def _bytes(space: str, kinds: Collection[str] | None = None) -> Callable[[Line], int]:
+    return lambda line: sum(
+        a.bytes for a in line.accesses if a.space == space and (kinds is None or a.kind in kinds)
+    )
 
 
 LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
@@ -123,6 +142,23 @@ LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
     "divergent branches": lambda line: line.diverged,
 }
 """The counters of a line that are compared and that pages use as heat."""
+
+UNIT_COUNTERS: Mapping[str, Callable[[Line], int]] = {
+    "tensor operations": lambda line: sum(
+        n for unit, n in line.work.items() if unit.startswith("tensor")
+    ),
+    "TMA bytes": _bytes("global", BULK),
+    "multicast bytes": _bytes("shared", ("multicast",)),
+    "cluster bytes": _bytes("cluster"),
+    "barrier waits": lambda line: line.waits,
+}
+"""More of them, which views show only of kernels that use these units."""
+
+
+def line_counters(lines: Sequence[Line]) -> Mapping[str, Callable[[Line], int]]:
+    """The counters that views show of these lines."""
+    used = {name: of for name, of in UNIT_COUNTERS.items() if any(of(line) for line in lines)}
+    return {**LINE_COUNTERS, **used}
 
 
 @dataclass(frozen=True)
@@ -196,6 +232,7 @@ class Profile(DeferredFields):
     totals: Mapping[str, float]
     modelled: frozenset[str]
     samples: tuple[AccessSample, ...] = ()
+    stages: BlockStages | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     ptx: tuple[tuple[int, str], ...] = ()
     launches: int = 1

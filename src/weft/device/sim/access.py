@@ -89,7 +89,8 @@ class MemoryAccess:
     values   what a store writes, one for each element
     waits    how the access completes; None: it is complete when the next instruction runs
     jobs     the boxes of a tensor copy, one for each lane (`memory.tensors.job`)
-    masks    blocks of the cluster that each lane's multicast writes to, as bits (32 x i32)
+    masks    blocks of the cluster that each lane's multicast writes to, as bits (32 x i32); of
+             both sides of the copy
     """
 
     ins: Instruction
@@ -118,6 +119,11 @@ class MemoryAccess:
     @property
     def writes(self) -> bool:
         return self.kind is not AccessKind.READ
+
+    @property
+    def sends(self) -> bool:
+        """True for `st.async` and `red.async`, which complete later."""
+        return self.unit is AccessUnit.LANES and self.waits is not None
 
     @property
     def changes(self) -> bool:

@@ -4,7 +4,7 @@ import { byId, h, settled, splitters, tabs } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { Form } from "./form.js";
 import { forgetMenu, openMenu, showChapter } from "./menu.js";
-import { Compare, Occupancy, showRoofline } from "./measures.js";
+import { Compare, Occupancy, showRoofline, showStages } from "./measures.js";
 import { Facts, gutterFact, Listing, Output } from "./panes.js";
 import { get, post } from "./server.js";
 import { pack, unpack } from "./share.js";
@@ -53,6 +53,7 @@ function open(next) {
   form.show(next);
   forget();
   const task = next.chapter || next.hints?.length;
+  byId("results").querySelector("[data-tab=stages]").hidden = true;
   byId("results").querySelector("[data-tab=chapter]").hidden = !task;
   showCode("ptx");
   say("");
@@ -116,6 +117,7 @@ function forget() {
   state.launches = [];
   byId("launches").hidden = true;
   facts.note();
+  byId("pane-stages").classList.add("stale");
   warp.reset(null);
   warp.empty("Profile records the accesses of one block. Then select a line of the source.");
 }
@@ -201,7 +203,7 @@ function profiled(answer) {
   byId("launches").hidden = answer.launches.length < 2;
   byId("launch").replaceChildren(...answer.launches.map((one, i) => h("option", { value: i }, `${i + 1}: ${one.kernel}`)));
   showLaunch(0);
-  if (["compare", "warp", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
+  if (["compare", "warp", "stages", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
   compare.show();
 }
 
@@ -210,8 +212,11 @@ function showLaunch(number) {
   const hottest = launch.lines.reduce((a, b) => (weight(b) > weight(a) ? b : a), launch.lines[0]);
   editor.setFacts(new Map(launch.lines.map((f) => [f.line, gutterFact(f)])));
   ptx.show(launch.ptx);
-  facts.show(launch.lines, editor.text);
+  facts.show(launch.lines, editor.text, launch.columns);
   output.profiled(launch, state.answer);
+  showStages(byId("pane-stages"), launch.stages, pick);
+  byId("results").querySelector("[data-tab=stages]").hidden = !launch.stages;
+  if (!launch.stages && !byId("pane-stages").hidden) showResult("output");
   showRoofline(byId("pane-roofline"), launch);
   occupancy.show(launch);
   warp.reset(state.run, number, launch.threads);

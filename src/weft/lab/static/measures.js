@@ -1,8 +1,20 @@
-// The panes Roofline, Occupancy and Compare.
+// The panes Stages, Roofline, Occupancy and Compare.
 
 import { h, picture, settled } from "./dom.js";
 import { get } from "./server.js";
 import { createMerge } from "./editor.js";
+
+/** The life of a block's stages: `stages` is null for kernels without them. A bar leads to its line. */
+export function showStages(root, stages, onPick) {
+  root.classList.remove("stale");
+  if (!stages) return root.replaceChildren(h("p", { class: "empty" }, "No copy of this launch reports to an mbarrier: it has no stages."));
+  const chart = h("div", { class: "picture" }, picture(stages.chart));
+  chart.addEventListener("click", (event) => { const line = Number(event.target.closest("[data-line]")?.dataset.line); if (line) onPick(line); });
+  root.replaceChildren(
+    h("div", { class: "bar" }, h("b", {}, `Block ${stages.block}`), stages.legend.map(([kind, words]) => h("span", { class: "key" }, h("i", { class: kind }), words))),
+    h("p", { class: "hint" }, `${stages.says} Each row is a part of shared memory that copies fill again and again. Click a bar for its line; the pane Warp chooses the block.`),
+    chart);
+}
 
 export function showRoofline(root, launch) {
   root.replaceChildren(

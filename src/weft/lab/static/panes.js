@@ -65,17 +65,19 @@ export class Facts {
     this.note();
   }
   note() { this.rows.clear(); this.root.replaceChildren(h("p", { class: "empty" }, "Profile counts what each line does: executions, sectors, bank conflicts, divergence.")); }
-  show(facts, source) {
+  /** `columns` are those that only some kernels have: [name, title], with values in `more`. */
+  show(facts, source, columns) {
     this.rows.clear();
     const text = source.split("\n");
     const rows = facts.map((f) => {
       const tr = h("tr", { "data-line": f.line, class: "ins" }, h("td", { class: "n" }, f.line),
         COLUMNS.map(([name, , value]) => h("td", { class: `n${BAD[name]?.(f) ? " bad" : ""}${name === "instr" ? " heat" : ""}`, style: name === "instr" ? `--heat:${f.heat.instructions}` : null }, value(f))),
+        f.more.map((value) => h("td", { class: "n" }, value)),
         h("td", {}, h("code", {}, (text[f.line - 1] ?? "").trim())));
       this.rows.set(f.line, [tr]);
       return tr;
     });
-    const head = h("tr", {}, h("th", {}, "line"), COLUMNS.map(([name, title]) => h("th", { title }, name)), h("th", { class: "words" }, "source"));
+    const head = h("tr", {}, h("th", {}, "line"), [...COLUMNS, ...columns].map(([name, title]) => h("th", { title }, name)), h("th", { class: "words" }, "source"));
     this.root.replaceChildren(h("table", { class: "listing facts" }, h("thead", {}, head), h("tbody", {}, rows)));
   }
   select(line) { Listing.prototype.select.call(this, line); }

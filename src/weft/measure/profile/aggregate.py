@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,18 @@ from weft.device.sim.tools.counters.counting import LaunchCounts
 from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTOR_BYTES, WRITTEN_AT, CounterRow
 from weft.device.sim.tools.counters.lines import LOAD
 from weft.device.sim.tools.counters.listing import source_lines
-from weft.measure.profile.work import work
+from weft.measure.profile.work import waits_at_barrier, work
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
 from weft.values.profile import Access, Array, Instruction, Line
 
 SPACES = {
-    Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared", Space.LOCAL: "local"
+    Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared", Space.LOCAL: "local",
+    Space.CLUSTER: "cluster",
 }  # fmt: skip
 _Numbers = Sequence[int]
+WARPGROUP = 4
+"""Warps of a warpgroup."""
 
 
 def instructions(counts: LaunchCounts) -> tuple[Instruction, ...]:
@@ -32,9 +36,11 @@ def instructions(counts: LaunchCounts) -> tuple[Instruction, ...]:
     words = counts.words.tolist()
     blocks: dict[int, tuple[int, int]] = {}
     guards: dict[int, int] = {}
+    waits: dict[int, tuple[int, int]] = {}
     diverged: Counter[int] = Counter()
     accesses: dict[int, list[tuple[Mapping[str, Any], _Numbers]]] = defaultdict(list)
-    # Each row of counters belongs to a basic block, a guard, a branch or a memory access.
+    # Each row of counters belongs to a basic block, a guard, a branch, a test of an mbarrier or a
+    # memory access.
     for what in notes["rows"]:
         start = what["at"] // 8
         row = words[start : start + CounterRow.SIZE // 8 + what["places"]]
@@ -43,6 +49,9 @@ def instructions(counts: LaunchCounts) -> tuple[Instruction, ...]:
             blocks[what["block"]] = times, 32 * times - row[CounterRow.OFF // 8]
         elif "guard" in what:
             guards[what["guard"]] = row[CounterRow.THREADS // 8]
+            waits[what["guard"]] = row[CounterRow.REQUESTS // 8], 0
+        elif "tested" in what:
+            waits[what["tested"]] = row[CounterRow.REQUESTS // 8], row[CounterRow.VAIN // 8]
         elif "diverged" in what:
             diverged[what["diverged"]] += row[CounterRow.REQUESTS // 8]
         else:
@@ -64,11 +73,11 @@ def instructions(counts: LaunchCounts) -> tuple[Instruction, ...]:
                 threads_on=guards.get(index, threads),
                 diverged=diverged.get(index, 0),
                 work=_work(opcode),
-                accesses=_merged(
-                    [_access(what, row, times, threads) for what, row in accesses[index]]
-                )
+                accesses=_merged(_accesses(accesses[index], times, threads))
                 if index in accesses
                 else (),
+                waits=waits.get(index, (times, 0))[0] if waits_at_barrier(opcode) else 0,
+                polls=waits.get(index, (0, 0))[1],
             )
         )
     return tuple(sorted(out, key=lambda x: x.index))
@@ -79,10 +88,34 @@ def _work(opcode: str) -> tuple[str, int]:
     return work(opcode.split("."))
 
 
+def _accesses(
+    rows: Sequence[tuple[Mapping[str, Any], _Numbers]], times: int, threads: int
+) -> list[Access]:
+    """The accesses of an instruction, and what one side of a bulk copy knows of the other.
+
+    A tensor copy shows each line of its box in global memory, and has one request. The sectors that
+    a copy brings to shared memory are counted where they come from.
+    """
+    out = [_access(what, row, times, threads) for what, row in rows]
+    near = [n for n, (what, _) in enumerate(rows) if out[n].space == "shared" and what.get("bulk")]
+    for n, (what, row) in enumerate(rows):
+        if not what.get("bulk") or out[n].space != "global" or not near:
+            continue
+        (other,) = near
+        if what["lines"]:
+            whole = out[other]
+            out[n] = replace(out[n], requests=whole.requests, threads=whole.threads)
+        if out[n].kind == "bulk load":
+            out[other] = replace(out[other], sectors=row[CounterRow.ARRIVED // 8])
+    return out
+
+
 def _access(what: Mapping[str, Any], row: _Numbers, times: int, threads: int) -> Access:
     """An access by its row, or by the `times` and the `threads` of its block."""
     width, space = what.get("piece", what["width"]), SPACES[what["space"]]
     bulk = what.get("bulk")
+    if "product" in what:
+        return _product(what, times, threads)
     if space == "shared" and not bulk:
         return _shared(what, row, times)
     at = dict(zip(_COUNTERS, row, strict=False))
@@ -107,10 +140,24 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int, threads: int) ->
         threads=at["THREADS"],
         bytes=at["THREADS"] * width,
         sectors=at["SECTORS"] * repeats,
-        sectors_ideal=at["IDEAL"] if space == "global" else at["SECTORS"] * repeats,
+        sectors_ideal=at["SECTORS"] * repeats if space == "local" else at["IDEAL"],
         sectors_missed=at["MISSES"],
         tags=at["TAGS"] * repeats,
         tag_wavefronts=at["WAVEFRONTS"] if space == "global" else 0,
+    )
+
+
+def _product(what: Mapping[str, Any], times: int, threads: int) -> Access:
+    """The operands of products in shared memory: each of the four warps counts a quarter."""
+    nbytes = times * what["product"] // WARPGROUP
+    return Access(
+        space="shared",
+        kind=what["kind"],
+        requests=times,
+        threads=threads,
+        bytes=nbytes,
+        wavefronts=nbytes >> LINE,
+        wavefronts_ideal=nbytes >> LINE,
     )
 
 
@@ -125,7 +172,7 @@ def _bulk(what: Mapping[str, Any], at: Mapping[str, int], nbytes: int) -> Access
         bytes=nbytes,
         sectors=at["SECTORS"],
         sectors_ideal=0 if near else at["IDEAL"],
-        sectors_missed=at["SECTORS"],
+        sectors_missed=0 if near else at["SECTORS"],
         wavefronts=at["WAVEFRONTS"],
         wavefronts_ideal=at["IDEAL"] if near else 0,
     )
@@ -219,6 +266,8 @@ def _line(place: tuple[str, int], quote: str, members: Sequence[Instruction]) ->
         diverged=sum(i.diverged for i in branches),
         work={unit: n for unit, n in done.items() if n},
         accesses=_merged([a for i in members for a in i.accesses]),
+        waits=sum(i.waits for i in members),
+        polls=sum(i.polls for i in members),
     )
 
 

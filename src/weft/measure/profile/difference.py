@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from weft.device import models
 from weft.measure.profile.sections import sections
 from weft.values.analysis import Change, Differences, LineChange
-from weft.values.profile import LINE_COUNTERS, Line, Profile
+from weft.values.profile import LINE_COUNTERS, UNIT_COUNTERS, Line, Profile
 
 
 class Changes(Differences):
@@ -93,7 +93,7 @@ def _pair(a: Line | None, b: Line | None) -> LineChange:
 
 def _counters(a: Line | None, b: Line | None) -> Sequence[Change]:
     out = []
-    for what, of in LINE_COUNTERS.items():
+    for what, of in (*LINE_COUNTERS.items(), *UNIT_COUNTERS.items()):
         was, now = (None if line is None else of(line) for line in (a, b))
         if was != now and (was or now):
             out.append(Change(what, was, now))

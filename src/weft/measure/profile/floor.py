@@ -137,7 +137,8 @@ def compulsory_bytes(p: Profile) -> int:
 def _memory(p: Profile, gpu: GpuModel, clocks: float) -> tuple[list[GpuUnit], list[GpuUnit]]:
     """The units of the whole GPU, and those that every SM has."""
     far, near = accesses(p, "global"), accesses(p, "shared")
-    steps = sum(lsu_steps(a) for a in [*far, *near, *accesses(p, "local")])
+    others = [*accesses(p, "local"), *accesses(p, "cluster")]
+    steps = sum(lsu_steps(a) for a in [*far, *near, *others])
     chip = [_unit("DRAM", dram_bytes(p), gpu.memory_gb_per_s * 1e9, "bytes")]
     atomic = sum(a.threads for a in far if a.kind in ("atomic", "reduction"))
     if atomic:
@@ -179,15 +180,21 @@ def work(p: Profile) -> dict[str, float]:
     for name, value in p.totals.items():
         if name.startswith("sim:ptx__ops_") and value:
             unit = name.removeprefix("sim:ptx__ops_").removesuffix(".sum")
-            kind, _, inputs = unit.partition(".")
-            unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
+            unit = named(unit)
             out[unit] = out.get(unit, 0) + value
     return out
 
 
+def named(unit: str) -> str:
+    """The name of a unit's rate; tensor types use those of the GPU model."""
+    kind, _, inputs = unit.partition(".")
+    return f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
+
+
 def issued(p: Profile) -> float:
     """Warp instructions after expansion by the assembler."""
-    return sum(i.executions * expands(i.opcode) for i in p.instructions)
+    times = latency.needed(p)
+    return sum(times[i.index] * expands(i.opcode) for i in p.instructions)
 
 
 def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[GpuUnit]:
@@ -195,17 +202,16 @@ def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[GpuUnit]:
 
     An addition takes as long as an FMA, and inactive lanes take as long as active ones.
     """
-    peak, busy = ceilings(gpu), dict[str, float]()
+    peak, busy, times_of = ceilings(gpu), dict[str, float](), latency.needed(p)
     for ins in p.instructions:
         unit, operations = ins.work
         # Peaks count an FMA as two operations; an ADD takes the same issue slot.
         fused = operations_of(ins.opcode)
         times = expands(ins.opcode) if unit != "special" else 1
         slots = operations * (1 if unit == "special" else 2 / fused) * times
-        kind, _, inputs = unit.partition(".")
-        unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
+        unit = named(unit)
         if unit in peak:
-            busy[unit] = busy.get(unit, 0.0) + slots * 32 * ins.executions
+            busy[unit] = busy.get(unit, 0.0) + slots * 32 * times_of[ins.index]
     out = [_unit(unit, n, peak[unit], "operations") for unit, n in busy.items()]
     rate = gpu.schedulers_per_sm * clocks
     count = issued(p)

@@ -45,14 +45,26 @@ def seconds(p: Profile, gpu: GpuModel) -> float:
 def _clocks(p: Profile) -> float:
     """The clocks of all warps of all launches, added up."""
     labels = {text.strip()[:-1]: line for line, text in p.ptx if text.strip().endswith(":")}
-    before, total = 0, 0.0
+    before, total, times = 0, 0.0, needed(p)
     for part in _parts(p.instructions):
         target = labels.get(_target(part[-1].text), 0)
         # The label before the first instruction, with no other instruction between.
         loops = before < target <= part[0].ptx_line
-        total += part[0].executions * _part_clocks(part, loops)
+        total += times[part[0].index] * _part_clocks(part, loops)
         before = part[-1].ptx_line
     return total
+
+
+def needed(p: Profile) -> Mapping[int, int]:
+    """Executions of instructions, without those of loops that test an mbarrier in vain.
+
+    Their number depends on the order in which the simulator runs warps, and a GPU's warps sleep.
+    """
+    times = {i.index: i.executions for i in p.instructions}
+    for part in _parts(p.instructions):
+        polls = sum(i.polls for i in part)
+        times |= {i.index: max(0, i.executions - polls) for i in part if polls}
+    return times
 
 
 def _parts(instructions: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:

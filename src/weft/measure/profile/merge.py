@@ -30,6 +30,7 @@ def add(a: P, b: P) -> P:
         lines=aggregate.lines(instructions),
         arrays=_arrays(a.arrays, b.arrays),
         totals={name: a.totals.get(name, 0) + b.totals.get(name, 0) for name in names},
+        modelled=a.modelled | b.modelled,
         launches=a.launches + b.launches,
     )
 
@@ -45,6 +46,8 @@ def _instruction(a: Instruction, b: Instruction) -> Instruction:
         threads=a.threads + b.threads,
         threads_on=a.threads_on + b.threads_on,
         diverged=a.diverged + b.diverged,
+        waits=a.waits + b.waits,
+        polls=a.polls + b.polls,
         accesses=tuple(merged.values()),
     )
 

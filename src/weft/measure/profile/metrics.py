@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from weft.measure.profile import unit_metrics
 from weft.measure.profile.aggregate import is_branch
 from weft.measure.profile.traffic import Traffic
 from weft.values.profile import BULK, Access, Instruction
@@ -20,9 +21,6 @@ _SHARED_OPS = {"ld": ("load", "matrix load", "fragment load"),
                "atom": ("atomic", "reduction")}  # fmt: skip
 _L2_OPS = {"write": (*_GLOBAL_OPS["st"], "bulk store"), "atom": ("atomic",),
            "red": ("reduction", "bulk reduction")}  # fmt: skip
-_BULK = {"ld": ("bulk load", "xbar2l1tex_read"), "st": ("bulk store", "l1tex2xbar_write"),
-         "red": ("bulk reduction", "l1tex2xbar_write")}  # fmt: skip
-"""ncu's name of a bulk operation -> the kind of access, and ncu's name of the path."""
 _STAGES: Mapping[str, Callable[[Access], int]] = {
     "requests": lambda a: a.requests,
     "sectors": lambda a: a.sectors,
@@ -42,6 +40,11 @@ MODELLED = frozenset(
 )
 
 
+def modelled(totals: Mapping[str, float]) -> frozenset[str]:
+    """The names among these that are estimates."""
+    return MODELLED | ({f"sim:{unit_metrics.POLLS}"} & totals.keys())
+
+
 def totals(instructions: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
     """Name -> value, grouped by topic."""
     out: dict[str, float] = {}
@@ -56,8 +59,8 @@ def totals(instructions: Sequence[Instruction], traffic: Traffic) -> dict[str, f
         out[f"ptx__ops_{unit}.sum"] = n
     accesses = [a for i in instructions for a in i.accesses]
     _global(out, accesses)
-    _bulk(out, accesses)
     _shared(out, accesses)
+    out |= unit_metrics.totals(instructions, accesses)
     out["dram__bytes_read.sum"] = traffic.first + traffic.again
     out["dram__bytes_write.sum"] = traffic.written
     return {f"sim:{name}": value for name, value in out.items()}
@@ -91,8 +94,9 @@ def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
             out[name] = sum(_STAGES[stage](a) for a in selected)
     every = [a for a in accesses if a.space == "global"]
     out["smsp__sass_data_bytes_mem_global.sum"] = sum(a.bytes for a in every)
-    by_engine = sum(a.sectors for a in _of(accesses, "global", ["bulk load"]))
-    out["l1tex__m_xbar2l1tex_read_sectors.sum"] = missed + by_engine
+    out["l1tex__m_xbar2l1tex_read_sectors.sum"] = (
+        missed + unit_metrics.arrived_sectors(accesses) + unit_metrics.cluster_sectors(accesses)
+    )
     for op, kinds in _L2_OPS.items():
         selected = _of(accesses, "global", kinds)
         out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in selected)
@@ -102,25 +106,17 @@ def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
     )
 
 
-def _bulk(out: dict[str, float], accesses: Sequence[Access]) -> None:
-    """Counters of the copy engine, if the kernel uses it."""
-    if not any(a.kind in BULK for a in accesses):
-        return
-    for op, (kind, way) in _BULK.items():
-        selected = _of(accesses, "global", [kind])
-        out[f"smsp__sass_inst_executed_op_tma_{op}.sum"] = sum(a.requests for a in selected)
-        for what in ("sectors", "bytes"):
-            name = f"l1tex__m_{way}_{what}_mem_global_op_tma_{op}.sum"
-            out[name] = sum(getattr(a, what) for a in selected)
-
-
 def _shared(out: dict[str, float], accesses: Sequence[Access]) -> None:
     for op, kinds in _SHARED_OPS.items():
         selected = _of(accesses, "shared", kinds)
         pipe = f"mem_shared_op_{op}.sum"
         out[f"l1tex__data_pipe_lsu_wavefronts_{pipe}"] = sum(a.wavefronts for a in selected)
         out[f"l1tex__data_bank_conflicts_pipe_lsu_{pipe}"] = sum(a.conflicts for a in selected)
-    every = [a for a in accesses if a.space == "shared"]
+    # An atomic operation on another block's memory takes one of the own data stage.
+    across = _of(accesses, "cluster", _SHARED_OPS["atom"])
+    out["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"] += sum(a.requests for a in across)
+    # ncu leaves out what the copy engine does.
+    every = [a for a in accesses if a.space == "shared" and a.kind not in BULK]
     out["memory_l1_wavefronts_shared"] = sum(a.wavefronts for a in every)
     out["memory_l1_wavefronts_shared_ideal"] = sum(a.wavefronts_ideal for a in every)
     out["smsp__sass_data_bytes_mem_shared.sum"] = sum(a.bytes for a in every)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,11 @@ from weft.measure.profile.cliffs import fit
 from weft.measure.profile.on_gpu import on_gpu
 from weft.measure.profile.result import Profile
 from weft.values.deferred import Deferred
-from weft.values.profile import LaunchShape, Line
+from weft.values.profile import Instruction, LaunchShape, Line
+
+if TYPE_CHECKING:  # imported here to keep plain launches fast
+    from weft.device.sim.tools.counters.sampling import Sampling
+    from weft.values.stages import BlockStages
 
 LEAST_L1 = 16 * 1024
 """The least L1 capacity in bytes, independent of the shared memory of the blocks."""
@@ -114,20 +118,33 @@ def profile_launch(
     small = replace(counts, lines=np.empty(0, np.uint64))
     instructions = Deferred(partial(aggregate.instructions, small))
     lines = Deferred(lambda: aggregate.lines(instructions.get()))
+    totals = Deferred(lambda: metrics.totals(instructions.get(), moved))
     ptx = sim.ptx
     deferred: dict[str, Any] = {
         "instructions": instructions,
         "lines": lines,
-        "totals": Deferred(lambda: metrics.totals(instructions.get(), moved)),
+        "totals": totals,
+        "modelled": Deferred(lambda: metrics.modelled(totals.get())),
         "samples": Deferred(counting.samples),
+        "stages": Deferred(lambda: _stages(counting, shape.blocks, instructions.get(), model)),
         "sources": Deferred(lambda: _sources(ptx.sources, lines.get())),
         "ptx": Deferred(
             lambda: listing.listing(ptx.text, [i.ptx_line for i in instructions.get()])
         ),
     }
-    return Profile(
-        launch=shape, gpu=model.key, arrays=arrays, modelled=metrics.MODELLED, **deferred
-    )
+    return Profile(launch=shape, gpu=model.key, arrays=arrays, **deferred)
+
+
+def _stages(
+    counting: Sampling, blocks: int, instructions: Sequence[Instruction], model: GpuModel
+) -> BlockStages | None:
+    """The stages of the watched block, if the kernel has any."""
+    if counting.stages is None or counting.counts is None:
+        return None
+    from weft.measure.profile.stages.life import life  # most kernels have none
+
+    pending = counting.counts.notes["stages"]["pending"]
+    return life(counting.stages, pending, blocks, instructions, model)
 
 
 def _sources(sources: Mapping[str, str], lines: Sequence[Line]) -> dict[str, str]:

@@ -48,8 +48,8 @@ def _levels(p: Profile, gpu: GpuModel, operations: float, peak: float) -> list[L
     rows = [
         ("DRAM", floor.dram_bytes(p), gpu.memory_gb_per_s * 1e9, True),
         ("L2", floor.l2_bytes(p), floor.L2_BYTES * clocks, True),
-        ("shared", p.totals["sim:smsp__sass_data_bytes_mem_shared.sum"],
-         floor.SHARED_BYTES * clocks, False),
+        ("shared", sum(a.bytes for a in floor.accesses(p, "shared")), floor.SHARED_BYTES * clocks,
+         False),
     ]  # fmt: skip
     return [
         Level(name, moved, rate, operations / moved, min(peak, operations / moved * rate), modelled)

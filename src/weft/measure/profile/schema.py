@@ -59,8 +59,8 @@ def _typed(data: Any, kind: type[T], name: str) -> T:
 
 
 def _plain(kind: Any, data: Any, name: str) -> Any:
-    if kind is str:
-        return _typed(data, str, name)
+    if kind in (str, bool):
+        return _typed(data, kind, name)
     # bool is a subclass of int in Python.
     if isinstance(data, bool) or not isinstance(data, int if kind is int else int | float):
         raise TypeError(f"{name}: a {type(data).__name__}, not a number")

@@ -12,6 +12,7 @@ from weft.device.models import GpuModel
 from weft.measure.profile import floor
 from weft.measure.profile.cliffs import cliffs, fit
 from weft.measure.profile.roofline import roofline
+from weft.measure.profile.unit_metrics import MULTICAST, POLLS
 from weft.values.analysis import Metric, Section
 from weft.values.profile import Access, Profile
 
@@ -124,6 +125,7 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
         *(Metric(f"sim:dram__bytes_{w}.sum", f"DRAM bytes {words}", of[f"sim:dram__bytes_{w}.sum"],
                  "byte", True) for w, words in (("read", "read"), ("write", "written"))),
     ]  # fmt: skip
+    rows += _of_units(p)
     near = of["sim:memory_l1_wavefronts_shared"]
     if near:
         ideal = of["sim:memory_l1_wavefronts_shared_ideal"]
@@ -137,6 +139,30 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
     wide = _ratio(_sum(far, lambda a: 32 * a.sectors), _sum(far, lambda a: 32 * a.sectors_ideal))
     says = f"Global accesses look up {wide:.3g} times the sectors they need." if wide > 1.05 else ""
     return Section("Memory Workload Analysis", tuple(rows), says)
+
+
+_ARRIVE = "sim:l1tex__m_xbar2l1tex_read_bytes_mem"
+_UNITS = (
+    ("sim:weft__data_bytes_mem_global_op_tma_ld.sum", "TMA: bytes loaded"),
+    (f"{_ARRIVE}_global_op_tma_ld.sum", "TMA: bytes that arrive at SMs"),
+    ("sim:l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum", "TMA: bytes stored"),
+    ("sim:l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_red.sum", "TMA: bytes reduced"),
+    (f"sim:{MULTICAST}", "Multicast: bytes that arrive at SMs"),
+    ("sim:weft__data_bytes_mem_dshared.sum", "Distributed shared memory: bytes"),
+    (f"{_ARRIVE}_dshared_op_ld.sum", "Distributed shared memory: loaded"),
+    (f"{_ARRIVE}_dshared_op_st.sum", "Distributed shared memory: stored"),
+    (f"{_ARRIVE}_dshared_op_atom.sum", "Distributed shared memory: atomics"),
+    (f"{_ARRIVE}_dshared_op_redas.sum", "Distributed shared memory: red.async"),
+    (f"{_ARRIVE}_dshared_op_tma_st.sum", "Distributed shared memory: copied"),
+    (f"{_ARRIVE}_dshared_op_tma_red.sum", "Distributed shared memory: reduced"),
+)
+"""Bytes by the copy engine and between the blocks of a cluster; those that arrive are sectors."""
+
+
+def _of_units(p: Profile) -> list[Metric]:
+    """The rows of units that the kernel uses."""
+    used = [(name, label) for name, label in _UNITS if p.totals.get(name)]
+    return [Metric(name, label, p.totals[name], "byte") for name, label in used]
 
 
 def _launch(p: Profile, gpu: GpuModel) -> Section:
@@ -182,6 +208,12 @@ def _occupancy(p: Profile, gpu: GpuModel) -> Section:
     )
 
 
+_BARRIERS = (
+    ("sim:weft__barrier_waits.sum", "Barrier Waits (warps)"),
+    (f"sim:{POLLS}", "Tests of mbarriers in vain"),
+)
+
+
 def _source(p: Profile, gpu: GpuModel) -> Section:
     of = p.totals
     branches = of["sim:ptx__branch_targets.sum"]
@@ -195,6 +227,8 @@ def _source(p: Profile, gpu: GpuModel) -> Section:
                100 * (1 - _ratio(split, branches)), "%"),
         Metric("sim:smsp__thread_inst_executed_per_inst_executed.ratio",
                "Active Threads Per Warp", lanes),
+        *(Metric(name, label, of[name], modelled=name in p.modelled)
+          for name, label in _BARRIERS if of.get(name)),
     ]  # fmt: skip
     hot = max(p.lines, key=lambda line: line.executions, default=None)
     says = ""

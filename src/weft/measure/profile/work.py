@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from weft.ptx import isa
-from weft.ptx.isa.columns import Control, Participants, ResultForm, WorkUnit
+from weft.ptx.isa.columns import Control, Participants, ResultForm, Waits, WorkUnit
 
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
@@ -67,6 +67,23 @@ def is_multiply_add(opcode: str) -> bool:
 def joins_block(opcode: str) -> bool:
     """An instruction in which the threads of a block take part: a barrier."""
     return _row(opcode.split(".")).participants is Participants.BLOCK
+
+
+@functools.cache
+def is_warpgroup_product(opcode: str) -> bool:
+    """A matrix product of a warpgroup."""
+    row = _row(opcode.split("."))
+    return row.work.unit is WorkUnit.TENSOR and row.participants is Participants.WARPGROUP
+
+
+@functools.cache
+def waits_at_barrier(opcode: str) -> bool:
+    """An instruction at which warps wait: a barrier of the block or the cluster, an mbarrier."""
+    row = _row(opcode.split("."))
+    if row.waits is Waits.MBARRIER:
+        return True
+    of_blocks = row.participants in (Participants.BLOCK, Participants.CLUSTER)
+    return row.waits is Waits.PARTICIPANTS and of_blocks
 
 
 def reads_parameter(opcode: str) -> bool:

@@ -112,7 +112,7 @@ class BulkCopies:
                 )
                 access = MemoryAccess(
                     ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits,
-                    masks=masks if effect.writes else None,
+                    masks=masks,
                 )  # fmt: skip
                 self._range(access, lanes, data, b.at(data, 256 * i))
             else:

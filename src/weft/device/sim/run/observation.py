@@ -44,6 +44,13 @@ class Observation:
         """The data that the watcher has stored with the code."""
         return self.code.notes
 
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """The blocks of a cluster; (1, 1, 1) where there are none."""
+        at = ContextFields.CLUSTER_X // 4
+        x, y, z = self._arena.context.view(np.int32)[at : at + 3].tolist()
+        return x, y, z
+
     def parameter(self, offset: int) -> int:
         """The 64 bits of the parameter block at a byte offset: a pointer, mostly."""
         start = int(self._arena.context[ContextFields.PARAMS // 8])

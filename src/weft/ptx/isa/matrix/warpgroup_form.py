@@ -51,6 +51,12 @@ class WarpgroupForm:
         return 2 * PIECES if self.sparse else PIECES
 
     @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that a product reads, for its four warps."""
+        left = 4 * ROWS * PIECES if self.left else 0
+        return (left + self.n * self.pieces) * PIECE
+
+    @property
     def tile_registers(self) -> int:
         """Registers of the accumulators of 8 columns."""
         return 4 // packed(self.accumulator)

@@ -276,11 +276,11 @@ class TensorCopies:
                     bit = b.integer("i32", 1) << lane
                     width = b.splat(high - low, 32)
                     e.forget_mask()
-                    e.watch.access(
-                        MemoryAccess(
-                            ins, AccessUnit.BULK, far_kind, a, 0, 1, bit, width, waits=waits
-                        )
-                    )
+                    access = MemoryAccess(
+                        ins, AccessUnit.BULK, far_kind, a, 0, 1, bit, width, waits=waits,
+                        masks=masks,
+                    )  # fmt: skip
+                    e.watch.access(access)
                 e.forget_mask()
 
             each_line(b, job, line, columns=what.columns)

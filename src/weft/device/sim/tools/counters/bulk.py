@@ -2,7 +2,12 @@
 
 The copy engine reads and writes L2 in sectors and shared memory in whole wavefronts of 128 bytes.
 It looks up no tags of L1 and has no bank conflicts. Each of the two memories has a row of its own,
-whose kind is the effect there: the source is read, the target is written or reduced.
+whose kind is the effect there: the source is read, the target is written or reduced. A multicast
+reads its source once and writes it in each block of its mask. A copy from shared memory to that of
+another block has its target in distributed shared memory, in sectors.
+
+A tensor copy shows each line of its box as an access of its own (`lines`). Its requests are those
+of its side in shared memory, which is shown once.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ from weft.device.sim.tools.counters.lines import (
 )
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.ir import Builder, Val
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Does
 
 WAYS = {AccessKind.READ: BYPASS, AccessKind.WRITE: STORE, AccessKind.REDUCTION: CHANGE}
 
@@ -37,40 +44,98 @@ def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
     b, lanes, route = e.b, access.lanes, WAYS[access.kind]
     assert lanes is not None and access.sizes is not None
     near = access.space in (Space.SHARED, Space.CLUSTER)
-    row = rows.of(access, space=Space.SHARED if near else None, route=route, bulk=True)
+    # A copy between shared memories goes through the network, also one to the own block.
+    across = near and access.writes and _sends(access)
+    space = Space.CLUSTER if across else Space.SHARED if near else None
+    row = rows.of(
+        access,
+        space=space,
+        route=route,
+        bulk=True,
+        lines=decode(access.ins).is_tensor and not near,
+    )
     with b.when(lanes.ne(0)):
+        addresses = e.memory.addresses(access.address)  # uses the array of sizes
         sizes = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(access.sizes, sizes, 64)
-        if near:
-            _near(b)(row, sizes, lanes)
+        blocks = []
+        if access.masks is not None:
+            blocks.append(b.array("i32", 32))
+            b.store(b.intrinsic("ctpop", [access.masks]), blocks[0], 64)
+        if across:
+            _across(b)(row, sizes, addresses, lanes)
+        elif near:
+            _near(b, *blocks)(row, sizes, lanes, *blocks)
         else:
-            addresses = e.memory.addresses(access.address)
-            _far(b, route)(rows.launch(), rows.counters(), row, sizes, addresses, lanes)
+            fn = _far(b, route, *blocks)
+            fn(rows.launch(), rows.counters(), row, sizes, addresses, lanes, *blocks)
 
 
-def _near(b: Builder) -> Callable[..., Val]:
-    """(row, sizes, lanes): the side in shared memory."""
+def own_lanes(e: Watched, addresses: Val) -> Val:
+    """The lanes, as bits, whose addresses are in the block's own shared memory."""
+    b = e.b
+    start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
+    inside = (b.load("i64", 32, addresses, 64) - start).ult(e.shared_bytes.zext("i64"))
+    return e.bits_of(inside)
+
+
+def _sends(access: MemoryAccess) -> bool:
+    """Return whether the source of a copy is shared memory, too."""
+    d = decode(access.ins)
+    sources = [x for x in d.row.effects if x.does is Does.READ and not x.barrier]
+    return any(x.state_space(d.words) == "shared" for x in sources)
+
+
+def _near(b: Builder, *blocks: Val) -> Callable[..., Val]:
+    """(row, sizes, lanes): the side in shared memory; `blocks` that a multicast writes to."""
 
     def body(x: Builder, args: list[Val]) -> None:
-        row, sizes, lanes = args
+        row, sizes, lanes, *counts = args
+        count_request(x, row, lanes)
+
+        def one(lane: Val) -> None:
+            nbytes, *times = (
+                x.load("i32", 0, x.at(table, lane.zext("i64") << 2)).zext("i64")
+                for table in (sizes, *counts)
+            )
+            waves = (nbytes + 127) >> LINE
+            for n in times:
+                nbytes, waves = nbytes * n, waves * n
+            bump(x, row, CounterRow.BYTES, nbytes)
+            for at in (CounterRow.WAVEFRONTS, CounterRow.PARTS, CounterRow.IDEAL):
+                bump(x, row, at, waves)
+
+        each_lane(x, lanes, one)
+
+    name = f"count_bulk_shared{'_multicast' if blocks else ''}"
+    return b.helper(name, [P, P, I32, *(P for _ in blocks)], None, body)
+
+
+def _across(b: Builder) -> Callable[..., Val]:
+    """(row, sizes, addresses, lanes): the side in the shared memory of another block."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        row, sizes, addresses, lanes = args
         count_request(x, row, lanes)
 
         def one(lane: Val) -> None:
             nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2)).zext("i64")
-            bump(x, row, CounterRow.BYTES, nbytes)
-            for at in (CounterRow.WAVEFRONTS, CounterRow.PARTS, CounterRow.IDEAL):
-                bump(x, row, at, (nbytes + 127) >> LINE)
+            address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
+            _sectors(x, row, address, nbytes)
 
         each_lane(x, lanes, one)
 
-    return b.helper("count_bulk_shared", [P, P, I32], None, body)
+    return b.helper("count_bulk_across", [P, P, P, I32], None, body)
 
 
-def _far(b: Builder, route: str) -> Callable[..., Val]:
-    """(launch, worker, row, sizes, addresses, lanes): the side in global memory."""
+def _far(b: Builder, route: str, *blocks: Val) -> Callable[..., Val]:
+    """(launch, worker, row, sizes, addresses, lanes): the side in global memory; `blocks` likewise.
+
+    ARRIVED counts the sectors that go to shared memory: those of a multicast for each block.
+    """
 
     def body(x: Builder, args: list[Val]) -> None:
-        launch, worker, row, sizes, addresses, lanes = args
+        launch, worker, row, sizes, addresses, lanes, *counts = args
         count_request(x, row, lanes)
 
         def one(lane: Val) -> None:
@@ -78,15 +143,21 @@ def _far(b: Builder, route: str) -> Callable[..., Val]:
             address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
             first = pretended(x, launch, row, address)
             with x.when(first.ne(NOWHERE)):
-                _sectors(x, row, first, nbytes)
+                touched = _sectors(x, row, first, nbytes)
+                for table in counts:
+                    n = x.load("i32", 0, x.at(table, lane.zext("i64") << 2)).zext("i64")
+                    touched = touched * n
+                bump(x, row, CounterRow.ARRIVED, touched)
                 _lines(x, route, launch, worker, first, first + (nbytes - 1))
 
         each_lane(x, lanes, one)
 
-    return b.helper(f"count_bulk_{route}", [P, P, P, P, P, I32], None, body)
+    name = f"count_bulk_{route}{'_multicast' if blocks else ''}"
+    return b.helper(name, [P, P, P, P, P, I32, *(P for _ in blocks)], None, body)
 
 
-def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
+def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> Val:
+    """Count the bytes of a range and the sectors that it touches, which are returned."""
     touched = ((first + (nbytes - 1)) >> SECTOR) - (first >> SECTOR) + 1
     for at, v in (
         (CounterRow.BYTES, nbytes),
@@ -94,6 +165,7 @@ def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
         (CounterRow.IDEAL, (nbytes + 31) >> SECTOR),
     ):
         bump(b, row, at, v)
+    return touched
 
 
 def _lines(b: Builder, route: str, launch: Val, worker: Val, first: Val, last: Val) -> None:

@@ -73,7 +73,7 @@ class Counting:
     l1_lines: int
     resident: int
     counts: LaunchCounts | None = None
-    key: str = "count 2"
+    key: str = "count 3"
     shared: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _workers: list[NDArray[np.uint8]] = field(default_factory=list)
 

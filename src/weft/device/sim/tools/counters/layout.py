@@ -13,9 +13,10 @@ class LaunchFields:
     LINES  a 64-bit word for each line: sectors read before they were written (4 bits), sectors
            written (4), and the parts of the launch in which it went through L2 (56)
     SAMPLED  the table of blocks whose addresses are kept, where some are
+    EVENTS   the memory of the events of one block's stages, where it has any
     """
 
-    PLACES, PLACE_COUNT, LINES, BLOCKS, EPOCH_COUNT, SAMPLED = 0, 8, 16, 24, 32, 40
+    PLACES, PLACE_COUNT, LINES, BLOCKS, EPOCH_COUNT, SAMPLED, EVENTS = range(0, 56, 8)
     SIZE = 64
 
 
@@ -59,6 +60,10 @@ class CounterRow:
     REQUESTS, THREADS, SECTORS, TAGS, WAVEFRONTS, IDEAL, MISSES, PARTS = range(0, 64, 8)
     OFF = THREADS
     """For a block of code: the inactive lanes, in its executions by less than 32."""
+    VAIN = THREADS
+    """For tests of an mbarrier: those that did not pass; the others are REQUESTS."""
+    ARRIVED = MISSES
+    """For a bulk copy: sectors that arrive at SMs."""
     PLACE = 64
     """For an access to global memory: the allocation of its last execution."""
     LAST = 88

@@ -28,7 +28,10 @@ _NAMES = {
 
 def name_of(access: MemoryAccess) -> str:
     """The kind of an access as profiles name it: "load", "copy", "matrix store"."""
-    return _NAMES[access.unit].format(_VERBS[access.kind])
+    if access.masks is not None and access.writes:
+        return "multicast"
+    name = "async {}" if access.sends else _NAMES[access.unit]
+    return name.format(_VERBS[access.kind])
 
 
 class CounterRows:

@@ -25,6 +25,7 @@ from weft.device.sim.tools.counters.layout import (
     LaunchFields,
     Samples,
 )
+from weft.device.sim.tools.counters.stages.layout import Recorded
 from weft.values.profile import AccessSample
 
 if TYPE_CHECKING:
@@ -36,22 +37,25 @@ class Sampling(Counting):
     """Counts one launch and records samples of it; `block` is the number of the one to watch.
 
     samples  after the launch: reads them from the records, which takes as long as a small launch
+    stages   events of the first block that is watched, if the kernel has stages
     """
 
-    key: str = "count 2, sampled"
+    key: str = "count 3, sampled"
     block: int | None = None
     warps: int = WARPS
     depth: int = 1
     samples: Callable[[], tuple[AccessSample, ...]] = tuple
+    stages: Recorded | None = None
     _table: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def watcher(self, e: Watched) -> Watcher:
-        from weft.device.sim.tools.counters.sample_watcher import (
-            SampleWatcher,  # to compile, not to run
-        )
+        # Imported here: to compile, not to run.
+        from weft.device.sim.tools.counters.sample_watcher import SampleWatcher
+        from weft.device.sim.tools.counters.stages.sampled import SampleStages
+        from weft.device.sim.tools.counters.stages.watcher import has_stages
 
-        return SampleWatcher(e)
+        return SampleStages(e) if has_stages(e) else SampleWatcher(e)
 
     def begin(self, observation: Observation) -> None:
         super().begin(observation)
@@ -68,7 +72,12 @@ class Sampling(Counting):
             records[:head] = self.warps, self.depth
             row[:] = block, records.ctypes.data
         self.shared[LaunchFields.SAMPLED // 8] = self._table.ctypes.data
-        observation.for_slots(8)
+        if "stages" in observation.notes:
+            together = observation.notes["stages"]["clusters"]
+            cluster = observation.cluster if together else (1, 1, 1)
+            self.stages = Recorded(chosen[0], observation.config.grid, cluster)
+            self.shared[LaunchFields.EVENTS // 8] = self.stages.address
+        observation.for_slots(2 * 8)
 
     def end(self, observation: Observation) -> None:
         super().end(observation)

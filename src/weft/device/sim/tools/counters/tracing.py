@@ -22,12 +22,15 @@ RECORDS = 24_000
 class Tracing(Sampling):
     """Counts one launch and traces a block: up to `depth` executions of each access and warp."""
 
-    key: str = "count 2, traced"
+    key: str = "count 3, traced"
 
     def watcher(self, e: Watched) -> Watcher:
-        from weft.device.sim.tools.counters.trace_watcher import TraceWatcher  # to compile only
+        # Imported here: to compile, not to run.
+        from weft.device.sim.tools.counters.stages.sampled import TraceStages
+        from weft.device.sim.tools.counters.stages.watcher import has_stages
+        from weft.device.sim.tools.counters.trace_watcher import TraceWatcher
 
-        return TraceWatcher(e)
+        return TraceStages(e) if has_stages(e) else TraceWatcher(e)
 
     def begin(self, observation: Observation) -> None:
         # Launches of one program differ in size: the last block stands for those beyond it.

@@ -13,7 +13,9 @@ from typing import Any
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import Address
-from weft.device.sim.layout import ContextFields, Space, WorkerFields
+from weft.device.sim.analyse.waits import is_block_barrier
+from weft.device.sim.layout import CLUSTER_SHIFT, ContextFields, Space, WorkerFields
+from weft.device.sim.memory.checks import cluster_size
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
 from weft.device.sim.tools.counters.global_memory import GlobalMemory, drop
@@ -36,7 +38,14 @@ from weft.device.sim.tools.counters.rows import CounterRows, block_number
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
+from weft.ptx.isa.matrix.warpgroup import form_of
 from weft.ptx.model import Instruction
+
+
+def _is_map(access: MemoryAccess) -> bool:
+    """Return whether a tensor copy reads its map by the access."""
+    return access.unit is AccessUnit.LANES and decode(access.ins).is_tensor
+
 
 NATIVE_ATOMICS = ("add", "inc", "dec", "min", "max", "exch", "and", "or", "xor")
 
@@ -75,8 +84,18 @@ class CountWatcher(Watcher):
         # Without a guard the lanes of the block execute it, and all of them execute its branch.
         if ins.guard is None or ins is e.block.last:
             return
-        row = self.rows.add(guard=ins.index)
-        bump(b, row, CounterRow.THREADS, b.intrinsic("ctpop", [e.executing()]))
+        row, lanes = self.rows.add(guard=ins.index), e.executing()
+        bump(b, row, CounterRow.THREADS, b.intrinsic("ctpop", [lanes]))
+        if is_block_barrier(ins):
+            bump(b, row, CounterRow.REQUESTS, lanes.ne(0))
+
+    def tested(self, ins: Instruction, over: Val) -> None:
+        """A test of an mbarrier passes if the phase has ended for all lanes that make it."""
+        b, e = self.e.b, self.e
+        row, missing = self.rows.add(tested=ins.index), e.executing() & ~e.bits_of(over)
+        passed = missing.eq(0) & e.executing().ne(0)
+        bump(b, row, CounterRow.REQUESTS, passed)
+        bump(b, row, CounterRow.VAIN, missing.ne(0))
 
     def diverge(self, block: BasicBlock) -> None:
         assert block.last is not None
@@ -98,6 +117,8 @@ class CountWatcher(Watcher):
 
     # ---- memory -----------------------------------------------------------------------------
     def access(self, access: MemoryAccess) -> None:
+        if _is_map(access):
+            return  # the copy engine has a cache of its own for maps
         match access.unit:
             case AccessUnit.FRAGMENT:
                 fragments.count(self.e, self.rows, access)
@@ -112,14 +133,21 @@ class CountWatcher(Watcher):
             case AccessUnit.MBARRIER:
                 pass  # the hardware has no counter for barrier objects either
 
+    def product(self, ins: Instruction, left: Val, right: Val) -> None:
+        """A product reads its operands in shared memory once for its four warps."""
+        self.rows.add(
+            access=ins.index, kind="product load", space=Space.SHARED, width=0,
+            product=form_of(ins).shared_bytes,
+        )  # fmt: skip
+
     def _lanes(self, access: MemoryAccess) -> None:
         """Count an access in which each lane touches bytes of its own."""
-        if access.space == Space.SHARED:
+        if access.space == Space.CLUSTER or access.sends:
+            self._of_cluster(access)
+        elif access.space == Space.SHARED:
             width = self._widths.get(access.ins.index, access.nbytes)
             if width:
                 self._shared(replace(access, nbytes=width))
-        elif access.space == Space.CLUSTER:
-            self._of_cluster(access)
         elif access.space in (Space.GLOBAL, Space.GENERIC):
             self._far(access)
         elif access.space == Space.LOCAL:
@@ -155,13 +183,26 @@ class CountWatcher(Watcher):
         self._constant(access, [costs[i // step] for i in range(4)], general, lanes)
 
     def _of_cluster(self, access: MemoryAccess) -> None:
-        """Count an access to shared memory of the cluster, as one to the block's own."""
-        e, lanes, row = self.e, self.e.executing(), self.rows.near(access)
-        if access.changes:
-            fn = shared.count_shared_atomic(e.b, access.nbytes, self._atomic_kind(access))
-        else:
-            fn = shared.count_shared(e.b, access.nbytes, reads=not access.writes)
-        self._some(lanes, lambda: drop(fn(row, self._offsets(access.address), lanes)))
+        """Count shared memory of the cluster: the block's own, and that of other blocks."""
+        e, b, lanes = self.e, self.e.b, self.e.executing()
+        near, there = self.rows.near(access), self._row_of_peers(access)
+        own = lanes & bulk.own_lanes(e, e.memory.addresses(access.address))
+        if access.sends:  # through the network in any case
+            own = b.integer("i32", 0)
+        with b.when(own.ne(0)):
+            self._near(access)(near, self._offsets(access.address), own)
+        self._count_peers(access, there, lanes & ~own)
+
+    def _row_of_peers(self, access: MemoryAccess) -> Val:
+        return self.rows.of(access, space=Space.CLUSTER, any_lanes=True)
+
+    def _count_peers(self, access: MemoryAccess, row: Val, lanes: Val) -> None:
+        """Count lanes that are in the shared memory of other blocks: in lines and sectors."""
+        e, b = self.e, self.e.b
+        with b.when(lanes.ne(0)):
+            fn = count_lanes(b, LOCAL, access.nbytes)
+            table = e.memory.addresses(access.address)
+            fn(self.rows.launch(), self.rows.counters(), row, table, lanes)
 
     def _constant(
         self,
@@ -256,6 +297,8 @@ class CountWatcher(Watcher):
             else:
                 self._some_of(lanes, access, lambda: self.far.count(access, row, lanes))
             return
+        if e.program.clusters:
+            lanes = self._generic_peers(access, lanes)
         # The first lane decides: a warp whose lanes are in both memories is counted in one.
         row, near = self.far.row(access), self.rows.near(access)
         with b.when(lanes.ne(0)):
@@ -269,6 +312,17 @@ class CountWatcher(Watcher):
                 lambda: drop(self._near(access)(near, self._offsets(access.address), lanes)),
                 lambda: self.far.count(access, row, lanes),
             )
+
+    def _generic_peers(self, access: MemoryAccess, lanes: Val) -> Val:
+        """Count lanes whose generic addresses are in other blocks' shared memory -> the others."""
+        e, b = self.e, self.e.b
+        row, table = self._row_of_peers(access), e.memory.addresses(access.address)
+        first = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64") - e.rank_base.zext("i64")
+        size = cluster_size(b, e.context).zext("i64") << CLUSTER_SHIFT
+        inside = (b.load("i64", 32, table, 64) - first).ult(size)
+        peers = lanes & e.bits_of(inside) & ~bulk.own_lanes(e, table)
+        self._count_peers(access, row, peers)
+        return lanes & ~peers
 
     def _copied(self, access: MemoryAccess) -> None:
         """Count the target of a copy, in shared memory."""

@@ -1,0 +1,1 @@
+"""Stages of shared memory: the copies, waits and reads of one block, in the order they happened."""
