@@ -150,10 +150,10 @@ REFUSED = {
     "a number": (lambda o: o.cat([drawn(2), torch.tensor(1.0)]), "a number"),
     "other shapes": (lambda o: o.cat([drawn(2, 3), drawn(2, 4)]), "one shape"),
     "another rank": (lambda o: o.cat([drawn(2, 3), drawn(2)]), "one shape"),
-    "no such dimension": (lambda o: o.cat([drawn(2, 3)], 2), "no dimension"),
+    "no such dimension": (lambda o: o.cat([drawn(2, 3)], 2), "no such dimension"),
     "a stack of nothing": (lambda o: o.stack([]), "at least one tensor"),
     "a stack of other shapes": (lambda o: o.stack([drawn(2), drawn(3)]), "one shape"),
-    "a stack along no dimension": (lambda o: o.stack([drawn(2)], 2), "no dimension"),
+    "a stack along no dimension": (lambda o: o.stack([drawn(2)], 2), "no such dimension"),
 }
 
 

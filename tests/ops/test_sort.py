@@ -12,8 +12,8 @@ import weft
 
 torch = pytest.importorskip("torch")
 
+from candidates import by  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.sort import rows, select  # noqa: E402
 from weft.ops.families.sort.rows import Tile  # noqa: E402
 from weft.ops.sweep import run  # noqa: E402
@@ -47,17 +47,6 @@ def tensor(*shape: int, dtype: Any = torch.float32) -> Any:
     for low, value in ((-0.1, 0.0), (0.0, -0.0), (1.0, nan), (1.1, inf), (1.2, -inf), (1.3, -nan)):
         x[(x > low) & (x < low + 0.05)] = value
     return x.to(dtype)
-
-
-def by(name: str, op: str, *args: Any, **options: Any) -> Any:
-    """The result of the candidate whose name has these words."""
-    function = library.function(op)
-    values = function.bound(args, options)
-    choice = function.choice(function.request(*values))
-    offered = [c for c in (choice.used, *choice.others) if name in c.name]
-    assert offered, [c.name for c in (choice.used, *choice.others)]
-    inputs = [v for v, a in zip(values, function.arguments, strict=True) if "Tensor" in str(a.type)]
-    return runner(offered[0].build(), len(inputs), inputs[0].device)(*inputs)
 
 
 def equal(got: Any, want: Any) -> None:

@@ -12,6 +12,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops.core import library, source
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
@@ -139,12 +140,7 @@ def _sorting(request: Request, outputs: tuple[Buffer, ...]) -> list[Candidate]:
 
 
 def _check_groups(input: Any, inverse: bool, counts: bool) -> None:
-    if input.dtype not in source.CTYPES:
-        raise ArgumentError(
-            "weft.ops.unique: input has a dtype that has no order",
-            got=str(input.dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
-        )
+    check_dtype("unique", "input", input)
 
 
 def _fake(input: Any, inverse: bool, counts: bool) -> Any:
