@@ -358,6 +358,19 @@ def test_launches_in_python_beside_a_rung(own: Path) -> None:
     assert list(rung.dims({"n": 100, "sms": 8})) == [("twice", (4,), (32, 2), 0), small]
 
 
+def test_macros_beside_rungs(own: Path) -> None:
+    (own / "launch.py").write_text('DEFINES = {"FACTOR": "2"}')
+    (own / "rung_00_naive.cu").write_text(GOOD.replace("2 * x", "FACTOR * x"))
+    (result,) = climb(ladder.find(str(own))).rungs
+    assert result.right, result.error
+
+
+def test_structs_of_ops_are_declared_once() -> None:
+    """A rung gets them from `launch.py`; a second declaration would go out of step."""
+    files = [p for p in ladder.HOME.glob("*/*.cu*") if "#define STRUCT_" in p.read_text("utf-8")]
+    assert not files
+
+
 @pytest.mark.parametrize("sizes", [(8, 8, 8), (300, 516, 64), (5000, 5000, 24), (64, 63, 4)])
 def test_the_launches_of_the_last_matmul(sizes: tuple[int, int, int]) -> None:
     """Every tile of C is computed once: by full waves, by the shared last wave, or as ragged."""
