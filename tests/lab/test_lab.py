@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import weft
-from weft.lab import formula, includes, job, origins, sass
+from weft.climbing import ladder
+from weft.lab import actions, formula, includes, job, origins, sass
 
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
@@ -117,6 +118,17 @@ INCLUDES = {
 def test_a_source_includes_nothing_outside_of_the_folders(name: str, tmp_path: Path) -> None:
     with pytest.raises(weft.CompileError, match="does not include this"):
         includes.refuse(f"{INCLUDES[name]}\n{TURN}", "kernel.cu", [str(tmp_path)])
+
+
+def test_rungs_include_kernels_of_ops_and_of_other_ladders() -> None:
+    """A way from one of the folders to another is no way out; the origin also has macros."""
+    for name in ladder.names():
+        for rung in ladder.find(name).rungs:
+            if rung.path.suffix == ".cu":
+                folders = map(str, origins.folders(f"ladder:{name}/{rung.path.stem}"))
+                includes.refuse(rung.path.read_text("utf-8"), rung.path.name, list(folders))
+    answer = actions.perform("check", origins.opened("ladder:max_pool/rung_02_vectors"), 60, [])
+    assert answer["passed"], answer
 
 
 def test_a_source_includes_headers(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from limits import PROCESS_SECONDS
 from small_ladder import GOOD, OP, run, timed
 from weft.cli import app
 from weft.climbing import counters, ladder, records, rung
-from weft.climbing.climb import climb, zeros
+from weft.climbing.climb import climb, prepare, zeros
 from weft.climbing.recorded_times import with_recorded
 from weft.climbing.records import Climb
 from weft.measure import expressions
@@ -64,6 +64,24 @@ def test_the_last_wave_of_a_matmul_is_shared(sms: int, size: tuple[int, int, int
     c = np.full((m, n), np.nan, np.float32)
     rung.Runner(tail, found.op, sms=sms, empty=zeros)(A=a, B=b, C=c, M=m, N=n, K=k)
     np.testing.assert_allclose(c, a.astype(float) @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_attention_with_scores_of_minus_infinity() -> None:
+    """The first query has no weights; others leave the first key out. Every rung agrees."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    found, rng = ladder.find("attention"), np.random.default_rng(3)
+    q, k, v = (torch.from_numpy(rng.random((1, 2, 40, 32), np.float32) + 0.5) for _ in range(3))
+    k[0, 1, 0, 5] = -torch.inf
+    want = found.op.reference(*(x.bfloat16().double().numpy() for x in (q, k, v)))
+    assert not want[0, 1, 0].any() and np.isfinite(want).all()
+    given = {n: x.bfloat16() for n, x in zip("qkv", (q, k, v), strict=True)}
+    for r in found.rungs:
+        prepare(r, "sim")
+        o = torch.full((1, 2, 40, 32), torch.nan, dtype=torch.bfloat16)
+        runner = rung.Runner(r, found.op, sms=132, empty=zeros)
+        runner(**given, o=o, b=1, h=2, m=40, s=40, d=32)
+        np.testing.assert_allclose(o.double(), want, rtol=2e-2, atol=1e-2, err_msg=r.name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -338,6 +356,19 @@ def test_launches_in_python_beside_a_rung(own: Path) -> None:
     small = ("twice", (0, 8), (64,), 16)
     assert list(rung.dims({"n": 5, "m": 3, "sms": 8})) == [small]
     assert list(rung.dims({"n": 100, "sms": 8})) == [("twice", (4,), (32, 2), 0), small]
+
+
+def test_macros_beside_rungs(own: Path) -> None:
+    (own / "launch.py").write_text('DEFINES = {"FACTOR": "2"}')
+    (own / "rung_00_naive.cu").write_text(GOOD.replace("2 * x", "FACTOR * x"))
+    (result,) = climb(ladder.find(str(own))).rungs
+    assert result.right, result.error
+
+
+def test_structs_of_ops_are_declared_once() -> None:
+    """A rung gets them from `launch.py`; a second declaration would go out of step."""
+    files = [p for p in ladder.HOME.glob("*/*.cu*") if "#define STRUCT_" in p.read_text("utf-8")]
+    assert not files
 
 
 @pytest.mark.parametrize("sizes", [(8, 8, 8), (300, 516, 64), (5000, 5000, 24), (64, 63, 4)])

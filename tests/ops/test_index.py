@@ -267,7 +267,7 @@ def test_index_out_of_range(place: int) -> None:
 REFUSED = {
     "floats": (lambda o: o.gather(drawn(3), 0, drawn(3)), "dtype"),
     "complex numbers": (lambda o: o.gather(drawn(3) * 1j, 0, places(3, rows=3)), "dtype"),
-    "no such dimension": (lambda o: o.gather(drawn(3), 1, places(3, rows=3)), "no dimension"),
+    "no such dimension": (lambda o: o.gather(drawn(3), 1, places(3, rows=3)), "no such dim"),
     "another rank": (lambda o: o.gather(drawn(3), 0, places(3, 1, rows=3)), "as many dimensions"),
     "too many lines": (lambda o: o.gather(drawn(3, 2), 0, places(3, 3, rows=3)), "larger"),
     "of nothing": (lambda o: o.gather(drawn(0), 0, places(3, rows=1)), "no elements"),

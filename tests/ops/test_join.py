@@ -90,6 +90,36 @@ def test_layouts() -> None:
     assert made.is_contiguous(memory_format=torch.channels_last)
 
 
+COPIES = {
+    "transposed": (lambda x, y: [x, y.t().contiguous().t()], 0),
+    "transposed, interleaved": (lambda x, y: [y.t().contiguous().t(), x], 2),
+    "every other": (lambda x, y: [x[:, ::2], y[:, 1::2]], 1),
+    "a repeated row": (lambda x, y: [x, y[:1].expand(6, 8)], 1),
+    "planes with gaps": (lambda x, y: [x.view(2, 3, 8)[:, :2, :4], y.view(2, 3, 8)[:, 1:, 4:]], 0),
+}
+
+
+@pytest.mark.parametrize("subject", COPIES)
+def test_strided_tensors_are_read_as_they_are(subject: str) -> None:
+    """Two dimensions need no copy; three do."""
+    made, dim = COPIES[subject]
+    parts = made(drawn(6, 8), drawn(6, 8, seed=2))
+    function = library.function("cat_2")
+    for c in function.definition.candidates(function.request(*parts, dim, True)):
+        plan = c.build()
+        assert len(plan.steps) == (3 if subject == "planes with gaps" else 1)
+        same(runner(plan, 2, torch.device("cpu"))(*parts), torch.stack(parts, dim))
+
+
+def test_large_transposed_tensors_are_copied_first() -> None:
+    """A copy reads whole sectors; a join of many elements that are far apart would not."""
+    function = library.function("cat_2")
+    for n, launches in ((64, 1), (2048, 2)):
+        x = torch.empty(n, n, dtype=torch.bfloat16)
+        request = function.request(x, x.t(), 0, True)
+        assert {len(c.build().steps) for c in function.definition.candidates(request)} == {launches}
+
+
 def test_every_kernel() -> None:
     parts = [drawn(5, 8), drawn(5, 2, seed=2), drawn(5, 3, seed=3)]
     function = library.function("cat_3")
@@ -104,12 +134,13 @@ def test_every_kernel() -> None:
 
 def test_widths() -> None:
     """Each tensor is copied in the widest vectors that its rows and places allow."""
-    part = kernels.Part(Pointer(0), 5, 12, 24, 16)
-    assert kernels._width(part, 8, 32, 4, 4) == 4
-    assert kernels._width(part, 6, 32, 4, 4) == 2
-    assert kernels._width(part, 8, 33, 4, 4) == 1
-    assert kernels._width(part._replace(rows=1), 8, 33, 4, 4) == 4
-    assert kernels._width(part._replace(aligned=8), 8, 32, 4, 4) == 2
+    part = kernels.Part(Pointer(0), 5, 12, x=(24, 1), y=(32, 1), aligned=16)
+    assert kernels._width(part, 8, 4, 4) == 4
+    assert kernels._width(part, 6, 4, 4) == 2
+    assert kernels._width(part._replace(y=(33, 1)), 8, 4, 4) == 1
+    assert kernels._width(part._replace(rows=1, y=(33, 1)), 8, 4, 4) == 4
+    assert kernels._width(part._replace(aligned=8), 8, 4, 4) == 2
+    assert kernels._width(part._replace(x=(1, 5)), 8, 4, 4) == 1
     rows = [drawn(6, n, seed=n, dtype=torch.float16) for n in (8, 4, 2, 6, 1, 3)]
     same(weft.ops.cat(rows, 1), torch.cat(rows, 1))
 
@@ -119,10 +150,10 @@ REFUSED = {
     "a number": (lambda o: o.cat([drawn(2), torch.tensor(1.0)]), "a number"),
     "other shapes": (lambda o: o.cat([drawn(2, 3), drawn(2, 4)]), "one shape"),
     "another rank": (lambda o: o.cat([drawn(2, 3), drawn(2)]), "one shape"),
-    "no such dimension": (lambda o: o.cat([drawn(2, 3)], 2), "no dimension"),
+    "no such dimension": (lambda o: o.cat([drawn(2, 3)], 2), "no such dimension"),
     "a stack of nothing": (lambda o: o.stack([]), "at least one tensor"),
     "a stack of other shapes": (lambda o: o.stack([drawn(2), drawn(3)]), "one shape"),
-    "a stack along no dimension": (lambda o: o.stack([drawn(2)], 2), "no dimension"),
+    "a stack along no dimension": (lambda o: o.stack([drawn(2)], 2), "no such dimension"),
 }
 
 

@@ -179,7 +179,7 @@ def test_slow_calls_are_timed_again(record: Path, monkeypatch: pytest.MonkeyPatc
     (batch,) = whole.slow(record, [case("mul"), case("add")], 0.8)
     assert batch.calls == (add.calls[0], add.calls[2]) and batch.seed == SEED  # slow, wrong
     whole.append(
-        record, [Swept("add", batch.seed, batch.most, tuple(results[:1]), batch.again)], []
+        record, [Swept("add", batch.seed, batch.most, tuple(results[:1]), again=batch.again)], []
     )
     assert whole.slow(record, [case("add")], 0.8) == [batch]
     assert len(ops_tables.newest()["add"]["results"]) == 3

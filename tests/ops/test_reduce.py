@@ -66,6 +66,21 @@ def test_strides(op: str, layout: str) -> None:
         torch.testing.assert_close(result.to(wanted.dtype), wanted, rtol=limit, atol=limit)
 
 
+@pytest.mark.parametrize(
+    ("op", "dim"), [("sum", None), ("sum", (0, 2)), ("var", (1, 2)), ("argmax", None)]
+)
+def test_lines_with_gaps(op: str, dim: Any) -> None:
+    """Lines of neighbours that begin anywhere: a warp or a block has one at a time."""
+    x, function = numbers(5, 9, 604).half()[:, :, 1:600], library.function(op)
+    request = function.request(*function.bound((x, dim), {}))
+    found = [c for c in function.definition.candidates(request) if "per line" in c.name]
+    assert {c.name.split()[0] for c in found} == {"32", "256"}
+    wanted = OPS[op](x.double(), dim=dim)
+    for candidate in found:
+        result = runner(candidate.build(), 1, x.device)(x)
+        torch.testing.assert_close(result.to(wanted.dtype), wanted, rtol=1e-3, atol=2e-2)
+
+
 def chosen(op: str, *args: Any) -> str:
     function = library.function(op)
     return str(function.choice(function.request(*function.bound(args, {}))).used.name)

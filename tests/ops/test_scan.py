@@ -7,36 +7,17 @@ from typing import Any
 
 import pytest
 
-import draw
 import weft
 
 torch = pytest.importorskip("torch")
 
+from candidates import by, tensor  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.plan import COUNTERS, Counters, Pointer  # noqa: E402
-from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.scan.op import reference  # noqa: E402
 from weft.ops.sweep import run  # noqa: E402
 
 SEED = 20
-
-
-def tensor(*shape: int, dtype: Any = None) -> Any:
-    generator = draw.seeded(sum(shape) + len(shape))
-    if dtype is not None and not dtype.is_floating_point:
-        return generator.integers(-9, 10, shape, dtype=dtype)
-    return generator.normal(*shape).to(dtype or torch.float32)
-
-
-def by(name: str, op: str, *args: Any, **options: Any) -> Any:
-    """The result of the candidate whose name has these words."""
-    function = library.function(op)
-    values = function.bound(args, options)
-    choice = function.choice(function.request(*values))
-    offered = [c for c in (choice.used, *choice.others) if name in c.name]
-    assert offered, [c.name for c in (choice.used, *choice.others)]
-    inputs = [v for v, a in zip(values, function.arguments, strict=True) if "Tensor" in str(a.type)]
-    return runner(offered[0].build(), len(inputs), inputs[0].device)(*inputs)
 
 
 def same(got: Any, x: Any, dim: int, op: str, exclusive: bool, reverse: bool) -> None:

@@ -12,8 +12,8 @@ import weft
 
 torch = pytest.importorskip("torch")
 
+from candidates import by  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.sort import rows, select  # noqa: E402
 from weft.ops.families.sort.rows import Tile  # noqa: E402
 from weft.ops.sweep import run  # noqa: E402
@@ -47,17 +47,6 @@ def tensor(*shape: int, dtype: Any = torch.float32) -> Any:
     for low, value in ((-0.1, 0.0), (0.0, -0.0), (1.0, nan), (1.1, inf), (1.2, -inf), (1.3, -nan)):
         x[(x > low) & (x < low + 0.05)] = value
     return x.to(dtype)
-
-
-def by(name: str, op: str, *args: Any, **options: Any) -> Any:
-    """The result of the candidate whose name has these words."""
-    function = library.function(op)
-    values = function.bound(args, options)
-    choice = function.choice(function.request(*values))
-    offered = [c for c in (choice.used, *choice.others) if name in c.name]
-    assert offered, [c.name for c in (choice.used, *choice.others)]
-    inputs = [v for v, a in zip(values, function.arguments, strict=True) if "Tensor" in str(a.type)]
-    return runner(offered[0].build(), len(inputs), inputs[0].device)(*inputs)
 
 
 def equal(got: Any, want: Any) -> None:
@@ -217,25 +206,51 @@ def test_unique_by_a_bit_for_each_value(dtype: Any) -> None:
     equal(counts[: int(count)], want[1])
 
 
-@pytest.mark.parametrize("count", [300, 2048])
-def test_unique_of_one_tile(count: int) -> None:
-    x = tensor(2 * count)[::2]
-    want = torch.unique(x, return_inverse=True, return_counts=True)
+@pytest.mark.parametrize("lengths", [[2047, 1, 2048, 1, 33, 2840, 5], [6000], [2040, 9, 4000]])
+def test_counts_of_long_groups(lengths: list[int]) -> None:
+    """A tile finds the end of its last group in the next one, or in one far behind."""
+    values = torch.arange(-3, len(lengths) - 3, dtype=torch.int32)
+    x = values.repeat_interleave(torch.tensor(lengths))
+    x = x[draw.seeded(5).permutation(len(x))]
     with weft.sanitize():
-        got = weft.ops.unique(x, return_inverse=True, return_counts=True)
-    equal(got[0].abs(), want[0].abs())  # 0.0 or -0.0
-    equal(got[2], want[2])
-    numbers = ~x.isnan()  # which NaN is which is open
-    assert torch.equal(got[1][numbers], want[1][numbers])
+        got, inverse, counts, total = by("radix", "unique_groups", x, True, True)
+    assert int(total) == len(lengths)
+    assert torch.equal(got[: int(total)], values)
+    assert counts[: int(total)].tolist() == lengths
+    assert torch.equal(got[inverse], x)
+
+
+def test_unique_clears_at_most_one_buffer() -> None:
+    """Each buffer of zeros would be one more launch."""
+    function = library.function("unique_groups")
+    for x in (tensor(5000), tensor(5000, dtype=torch.float16), tensor(400)):
+        for inverse, counts in ((False, False), (False, True), (True, True)):
+            choice = function.choice(function.request(x, inverse, counts))
+            for candidate in (choice.used, *choice.others):
+                plan = candidate.build()
+                cleared = [b for b in (*plan.outputs, *plan.scratch) if b.zeroed]
+                assert len(cleared) <= 1, candidate.name
+
+
+@pytest.mark.parametrize(("count", "name"), [(300, "lanes"), (512, "block"), (3000, "radix")])
+def test_unique_of_one_tile(count: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "BLOCKS", (SMALL, Tile(8, 16)))
+    x = tensor(2 * count)[::2]
+    with weft.sanitize():
+        same_groups(x, *by(name, "unique_groups", x, True, True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8])
 @pytest.mark.parametrize("count", [1, 33, 256])
 def test_unique_by_pairs(dtype: Any, count: int) -> None:
     x = tensor(2 * count, dtype=dtype)[::2]
-    want = torch.unique(x, return_inverse=True, return_counts=True)
     with weft.sanitize():
-        values, inverse, counts, total = by("pairs", "unique_groups", x, True, True)
+        same_groups(x, *by("pairs", "unique_groups", x, True, True))
+
+
+def same_groups(x: Any, values: Any, inverse: Any, counts: Any, total: Any) -> None:
+    """Compare the groups of all elements with those of PyTorch."""
+    want = torch.unique(x, return_inverse=True, return_counts=True)
     equal(values[: int(total)].abs(), want[0].abs())  # 0.0 or -0.0
     equal(counts[: int(total)], want[2])
     numbers = ~x.isnan()  # which NaN is which is open

@@ -10,7 +10,8 @@ from launch to launch), `clear` (an array that is zeroed before), `expect` (fact
 simulator's counters must bear out), `lesson` (what was measured, and why), `precision`, `arrays`
 (torch, or numpy for code that runs on the CPU), `bench` (sizes to time a slow rung on).
 Launches that need more than an expression are written in Python: in `launch.py` beside the rung, a
-function with the name of the rung's file yields (kernel, grid, block, bytes of shared memory).
+function with the name of the rung's file yields (kernel, grid, block, bytes of shared memory). Its
+`DEFINES` are macros of all rungs: the structs of kernels that a rung includes.
 Kernel parameters are bound by name to arrays and sizes of the operation and to scratch arrays.
 A Python rung has the header in its docstring and a function `run` with such parameters.
 """
@@ -22,7 +23,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -77,6 +78,7 @@ class Rung:
     arrays: str
     bench: Mapping[str, int]
     planner: Planner | None = None
+    defines: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -136,7 +138,8 @@ def read(path: Path) -> Rung:
             "a rung says its idea in its header", where=str(path), next="// idea: what is new here"
         )
     steps = tuple(step(path, text) for text in header.get("launch", ()))
-    planner = _planner(path) if path.suffix == ".cu" and not steps else None
+    beside = _launches(path) if path.suffix == ".cu" else None
+    planner: Planner | None = None if steps else getattr(beside, path.stem, None)
     if path.suffix == ".cu" and not steps and planner is None:
         raise ArgumentError(
             "a rung says how it is launched",
@@ -158,6 +161,7 @@ def read(path: Path) -> Rung:
         " ".join(header.get("arrays", ())),
         _sizes(path, " ".join(header.get("bench", ()))),
         planner,
+        getattr(beside, "DEFINES", {}),
     )
 
 
@@ -219,13 +223,10 @@ def step(path: Path, text: str) -> LaunchStep:
     return LaunchStep(match[1].strip(), *(part.strip() for part in parts))
 
 
-def _planner(path: Path) -> Planner | None:
-    """The function of `launch.py` beside a rung that has the name of the rung's file."""
+def _launches(path: Path) -> ModuleType | None:
+    """The module `launch.py` beside a rung; None if there is none."""
     file = path.with_name("launch.py")
-    if not file.is_file():
-        return None
-    planner: Planner | None = getattr(load(file), path.stem, None)
-    return planner
+    return load(file) if file.is_file() else None
 
 
 def _tuple(size: int | Dims) -> Dims:
@@ -247,7 +248,7 @@ class Runner:
         if rung.path.suffix == ".py":
             self._run = _python(rung)
         else:
-            self._module = kernels.cuda(rung.path)
+            self._module = kernels.cuda(rung.path, defines=rung.defines)
 
     @property
     def __name__(self) -> str:

@@ -52,7 +52,9 @@ class _DlDevice(ctypes.Structure):
     _fields_ = (("type", ctypes.c_int32), ("id", ctypes.c_int32))
 
 
-class _DlTensor(ctypes.Structure):
+class DlTensor(ctypes.Structure):
+    """DLPack's description of a tensor."""
+
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("device", _DlDevice),
@@ -66,8 +68,9 @@ class _DlTensor(ctypes.Structure):
     )
 
 
-_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+capsule_pointer.restype = ctypes.c_void_p
+capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class Exchange(NamedTuple):
@@ -78,7 +81,7 @@ class Exchange(NamedTuple):
 
     def dtype(self, value: object) -> int:
         """The dtype of an array as DLPack's 32 bits."""
-        tensor = _DlTensor()
+        tensor = DlTensor()
         ask = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(self.describe)
         if ask(value, ctypes.addressof(tensor)):
             raise BufferError("the array does not describe itself")
@@ -90,7 +93,7 @@ NO_EXCHANGE = Exchange(0, 0)
 
 def exchange(capsule: object) -> Exchange:
     """The interface that a type of arrays offers as a capsule."""
-    table = _get_pointer(capsule, b"dlpack_exchange_api")
+    table = capsule_pointer(capsule, b"dlpack_exchange_api")
     words = (ctypes.c_uint64 * 7).from_address(table)
     return Exchange(words[5], words[6])  # behind the header and three other functions
 
@@ -218,7 +221,7 @@ def _dlpack(value: Any) -> ArrayMemory:
     on_gpu = kind in CUDA_DEVICES
     # The producer makes the contents ready on the stream that it is given.
     capsule = value.__dlpack__(stream=_LEGACY_STREAM) if on_gpu else value.__dlpack__()
-    t = _DlTensor.from_address(_get_pointer(capsule, b"dltensor"))
+    t = DlTensor.from_address(capsule_pointer(capsule, b"dltensor"))
     shape = [t.shape[i] for i in range(t.ndim)]
     count = 1
     for n in shape:

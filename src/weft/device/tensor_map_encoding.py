@@ -97,11 +97,6 @@ def encode(r: MapRequest) -> bytes:
     return bytes(words)
 
 
-def replace_address(data: bytes, address: int) -> bytes:
-    """A map of the same box at another address."""
-    return address.to_bytes(8, "little") + data[8:]
-
-
 def _control(r: MapRequest) -> int:
     fields: Sequence[tuple[int, int]] = (
         (ControlBits.RANK, r.rank - 1),

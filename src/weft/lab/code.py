@@ -42,7 +42,7 @@ _NO_CODE = (
 def _sass(job: Job, names: Sequence[str]) -> dict[str, Any]:
     arch = select(job.device).model.machine
     try:
-        functions = sass.sass(job.source, job.file, arch, job.include, names)
+        functions = sass.sass(job, arch, names)
     except Error as error:
         return {"sass": [], "sass_note": str(error)}
     rows: list[list[Any]] = []

@@ -78,11 +78,14 @@ def _names(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_outside(name: str, folders: Sequence[str]) -> bool:
-    if name.startswith(("/", "~")) or "\\" in name or ".." in name.split("/"):
+    if name.startswith(("/", "~")) or "\\" in name:
         return True
     found = [Path(folder, name) for folder in folders if Path(folder, name).exists()]
-    # A link in a folder may lead out of it.
-    return any(not _is_in(path, Path(folder)) for path in found for folder in folders)
+    if ".." in name.split("/") and not found:
+        return True
+    # A link in a folder may lead out of it, and `..` from one folder to another.
+    roots = [Path(folder) for folder in folders]
+    return any(not any(_is_in(path, root) for root in roots) for path in found)
 
 
 def _is_in(path: Path, folder: Path) -> bool:

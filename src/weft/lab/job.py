@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,7 @@ class Job:
 
     origin    the rung or exercise that the source was opened from
     include   folders of headers; the server sets them, never the page
+    defines   macros that the origin has; the server sets them
     """
 
     kind: str
@@ -66,6 +67,7 @@ class Job:
     device: str = "sim"
     block: int = 0
     include: tuple[str, ...] = ()
+    defines: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def file(self) -> str:

@@ -24,6 +24,8 @@ from weft.learn.exercise import KernelExercise
 from weft.measure.op import ArraySpec, Op, array_specs
 
 HOME = Path(__file__).parent
+KERNELS = [HOME.parent / name for name in ("ladders", "ops", "optim")]
+"""The folders of kernels that rungs include beside their own."""
 _LANGUAGES = {"CUDA C++": "cuda", "Triton": "triton", "Numba": "numba"}
 
 
@@ -112,12 +114,12 @@ def operation(origin: str) -> Op | None:
     return None if one is None else one.op
 
 
-def folder(origin: str) -> Path | None:
-    """The folder of the headers that a source of this origin includes."""
+def folders(origin: str) -> list[Path]:
+    """The folders of the headers that a source of this origin includes."""
     if (on := rung(origin)) is not None:
-        return on[1].path.parent
+        return [on[1].path.parent, *KERNELS]
     one = exercise(origin)
-    return None if one is None else one.solution.parent
+    return [] if one is None else [one.solution.parent]
 
 
 def opened(origin: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.errors import Error, MissingDependency
+from weft.lab.job import Job
 from weft.source.from_cuda import compile_machine
 
 _WHEEL = "nvidia-cuda-nvdisasm"
@@ -28,12 +29,17 @@ Row = tuple[int, str]
 """(source line or 0, text)"""
 
 
-def sass(
-    source: str, file: str, arch: str, include: Sequence[str], names: Sequence[str]
-) -> dict[str, list[Row]]:
+def sass(job: Job, arch: str, names: Sequence[str]) -> dict[str, list[Row]]:
     """Function -> its instructions and labels; `names` are instances of templates."""
     tool = nvdisasm()
-    machine = compile_machine(source, arch=arch, name=file, include=include, name_expressions=names)
+    machine = compile_machine(
+        job.source,
+        arch=arch,
+        name=job.file,
+        include=job.include,
+        defines=job.defines,
+        name_expressions=names,
+    )
     with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
         cubin.write(machine.cubin)
         cubin.flush()
@@ -41,7 +47,7 @@ def sass(
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, encoding="utf-8")
     if done.returncode:
         raise Error("nvdisasm refuses the machine code", got=done.stderr.strip()[:1000])
-    return read(done.stdout, file)
+    return read(done.stdout, job.file)
 
 
 def read(text: str, file: str) -> dict[str, list[Row]]:

@@ -15,11 +15,12 @@ from weft.measure.op import Case
 
 
 def prepared(job: Job, include: Sequence[str]) -> Job:
-    """The job with folders of headers: those of the server, and that of its origin."""
-    folder = origins.folder(job.origin)
+    """The job with folders of headers, those of the server and of its origin, and with macros."""
     # A text of one line may be taken for the name of a file.
     source = f"{job.source}\n"
-    return replace(job, source=source, include=(*include, *([str(folder)] if folder else [])))
+    folders = (*include, *map(str, origins.folders(job.origin)))
+    on = origins.rung(job.origin)
+    return replace(job, source=source, include=folders, defines=on[1].defines if on else {})
 
 
 def bound(job: Job) -> Bound:

@@ -67,8 +67,8 @@ class SweptCall:
 
 
 @dataclass(frozen=True)
-class Swept:
-    """The results of one op: calls drawn with a seed, with at most `most` elements in a tensor.
+class DrawnCalls:
+    """Calls of one op, drawn with a seed and with at most `most` elements in a tensor.
 
     again  True if they are some of a record's calls
     """
@@ -76,8 +76,14 @@ class Swept:
     op: str
     seed: int
     most: int
+    again: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Swept(DrawnCalls):
+    """The results of such calls."""
+
     results: tuple[SweptCall, ...]
-    again: bool = False
 
     @property
     def mean(self) -> float:

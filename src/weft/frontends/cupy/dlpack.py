@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.device.arrays import DlTensor, capsule_pointer
 from weft.errors import Error
 from weft.frontends.cupy.host_objects import to_device
 from weft.frontends.cupy.modules import Interface
@@ -20,24 +21,8 @@ _KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 """DLPack's code of a type -> NumPy's letter."""
 _READ_ONLY = 1
 
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("offset", ctypes.c_uint64),
-    )
 
 
 class _Versioned(ctypes.Structure):
@@ -46,7 +31,7 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", DlTensor),
     )
 
 
@@ -66,10 +51,10 @@ def _facts(capsule: Any) -> dict[str, Any]:
     """Return NumPy's description of a capsule's tensor."""
     read_only = False
     if _is_valid(capsule, b"dltensor_versioned"):
-        made = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        made = _Versioned.from_address(capsule_pointer(capsule, b"dltensor_versioned"))
         tensor, read_only = made.tensor, bool(made.flags & _READ_ONLY)
     else:
-        tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
+        tensor = DlTensor.from_address(capsule_pointer(capsule, b"dltensor"))
     if tensor.code not in _KINDS or tensor.lanes != 1:
         raise Error(
             "NumPy, which keeps the arrays of cupy here, has no such type",
@@ -83,5 +68,5 @@ def _facts(capsule: Any) -> dict[str, Any]:
     return {
         "version": 3, "shape": shape, "strides": strides,
         "typestr": np.dtype(f"{_KINDS[tensor.code]}{size}").str,
-        "data": ((tensor.data or 0) + tensor.offset, read_only),
+        "data": ((tensor.data or 0) + tensor.byte_offset, read_only),
     }  # fmt: skip

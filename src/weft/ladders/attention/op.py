@@ -12,8 +12,11 @@ def reference(q, k, v):
     scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
     seen = np.tril(np.ones(scores.shape[-2:], bool), k.shape[2] - q.shape[2])
     scores = np.where(seen, scores, -np.inf)
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True) @ v
+    most = scores.max(axis=-1, keepdims=True)
+    e = np.exp(scores - np.where(most == -np.inf, 0, most))
+    total = e.sum(axis=-1, keepdims=True)
+    # A query whose scores are all -inf has the result 0, as in PyTorch.
+    return e / np.where(total == 0, 1, total) @ v
 
 
 op = Op(

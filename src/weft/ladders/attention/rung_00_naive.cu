@@ -28,7 +28,9 @@ __global__ void softmax(float* scores, int b, int h, int m, int s) {
     int keys = row % m + s - m + 1;
     float *x = scores + row * s, most = x[0], sum = 0;
     for (int i = 1; i < keys; ++i) most = fmaxf(most, x[i]);
+    if (isinf(most) && most < 0) most = 0;  // all are -inf: their weights are 0
     for (int i = 0; i < keys; ++i) sum += expf(x[i] - most);
+    if (sum == 0) sum = 1;
     for (int i = 0; i < keys; ++i) x[i] = expf(x[i] - most) / sum;
 }
 

@@ -34,8 +34,10 @@ __global__ void softmax(float* scores, int m, int s) {
     float *x = scores + size_t(blockIdx.x) * s, most = __int_as_float(0xff800000), sum = 0;
     for (int i = threadIdx.x; i < keys; i += 32) most = fmaxf(most, x[i]);
     for (int i = 16; i; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
+    if (isinf(most) && most < 0) most = 0;  // all are -inf: their weights are 0
     for (int i = threadIdx.x; i < keys; i += 32) sum += expf(x[i] - most);
     for (int i = 16; i; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    if (sum == 0) sum = 1;
     for (int i = threadIdx.x; i < keys; i += 32) x[i] = expf(x[i] - most) / sum;
 }
 

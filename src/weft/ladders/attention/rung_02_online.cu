@@ -25,11 +25,14 @@ __global__ void attention(const __nv_bfloat16* q, const __nv_bfloat16* k, const 
             if (i * 32 + lane < d) score += x[i] * float(at[i * 32]);
         for (int i = 16; i; i /= 2) score += __shfl_xor_sync(~0u, score, i);
         score *= rsqrtf(d);
-        float now = fmaxf(most, score), factor = expf(most - now), weight = expf(score - now);
+        float now = fmaxf(most, score);
+        float base = isinf(now) && now < 0 ? 0 : now;  // while all are -inf, their weights are 0
+        float factor = expf(most - base), weight = expf(score - base);
         most = now, sum = sum * factor + weight;
         for (int i = 0; i < 4; ++i)
             if (i * 32 + lane < d) result[i] = result[i] * factor + weight * float(value[i * 32]);
     }
+    if (sum == 0) sum = 1;
     for (int i = 0; i < 4; ++i)
         if (i * 32 + lane < d) o[row * d + i * 32 + lane] = result[i] / sum;
 }

@@ -32,12 +32,14 @@ def _attention(q, k, v, o, m, s, scale, D: tl.constexpr, BM: tl.constexpr, BN: t
         seen = (at[None, :] <= last[:, None]) & (at[None, :] < s)
         scores = tl.where(seen, scores, float("-inf"))
         now = tl.maximum(most, tl.max(scores, 1))
-        weights = tl.exp2(scores - now[:, None])
-        factor = tl.exp2(most - now)
+        base = tl.where(now == float("-inf"), 0.0, now)  # while all are -inf, their weights are 0
+        weights = tl.exp2(scores - base[:, None])
+        factor = tl.exp2(most - base)
         values = tl.load(v + at[:, None] * D + element[None, :], mask=at[:, None] < s, other=0.0)
         result = tl.dot(weights.to(tl.bfloat16), values, result * factor[:, None])
         total = total * factor + tl.sum(weights, 1)
         most = now
+    total = tl.where(total == 0, 1.0, total)
     tl.store(o + places, (result / total[:, None]).to(tl.bfloat16), mask=row[:, None] < m)
 
 

@@ -3,6 +3,10 @@
 import math
 
 from weft import cdiv
+from weft.ops.families.norm.structs import ChannelShape
+
+DEFINES = ChannelShape.define()
+"""The struct of the kernels of weft.ops that a rung includes."""
 
 
 def rung_03_vectorised(N, C, S, sms):

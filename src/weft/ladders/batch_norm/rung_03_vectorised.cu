@@ -5,10 +5,6 @@
 // expect: store sectors per request >= 12
 // scratch: found:f32[3*C*cdiv(4*sms,C)] counters:i32[C] mean:f32[C] var:f32[C]
 
-#define STRUCT_CHANNELSHAPE                                    \
-    struct ChannelShape {                                      \
-        int channels, inner, count, width, parts, each, plane; \
-    };
 #include "../../ops/families/norm/cuda/batch_norm.cuh"
 
 template <int V>

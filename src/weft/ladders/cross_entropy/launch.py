@@ -1,6 +1,10 @@
 """Launches of the rung that chooses a kernel by the length of a row."""
 
 from weft import cdiv
+from weft.ops.families.loss.structs import Classes
+
+DEFINES = Classes.define()
+"""The struct of the kernels of weft.ops that a rung includes."""
 
 
 def rung_04_on_chip(rows, n):

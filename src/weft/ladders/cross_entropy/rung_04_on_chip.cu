@@ -4,13 +4,6 @@
 //         needs
 // expect: bytes read per result <= 3
 
-#define STRUCT_CLASSES                          \
-    struct Classes {                            \
-        long long count, inner, stride, ignore; \
-        int n, reduction;                       \
-        float smoothing;                        \
-        int upstream_step;                      \
-    };
 #include "../../ops/families/loss/cuda/cross_entropy_rows.cuh"
 
 using T = __nv_bfloat16;

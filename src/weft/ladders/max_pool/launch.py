@@ -1,6 +1,10 @@
 """Launches of the rung that has other kernels for an odd number of columns."""
 
 from weft import cdiv
+from weft.ops.families.pool.structs import PoolShape
+
+DEFINES = PoolShape.define()
+"""The struct of the kernels of weft.ops that a rung includes."""
 
 
 def rung_02_vectors(planes, rows, columns):

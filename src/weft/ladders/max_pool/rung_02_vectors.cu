@@ -5,16 +5,6 @@
 // expect: load sectors per request >= 8
 // scratch: where:u8[planes*rows*columns]
 
-#define STRUCT_POOLSHAPE                          \
-    struct Size {                                 \
-        unsigned size, magic, shift;              \
-    };                                            \
-    struct PoolShape {                            \
-        long long total;                          \
-        int height, width, out_rows, out_columns; \
-        Size inner, columns, rows;                \
-        unsigned planes;                          \
-    };
 #include "../../ops/families/pool/cuda/disjoint.cuh"
 
 template <int V>

@@ -4,6 +4,10 @@ from weft import cdiv
 from weft.ops.families.fft.banks import room
 from weft.ops.families.fft.lengths import split, stages
 from weft.ops.families.fft.passes import room_word, stages_word
+from weft.ops.families.fft.structs import Problem
+
+DEFINES = Problem.define()
+"""The struct of the kernels of weft.ops that a rung includes."""
 
 
 def rung_00_radix_2(rows, n):

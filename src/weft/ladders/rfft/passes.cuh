@@ -1,14 +1,6 @@
 // The passes of a long transform, by the stages and accesses of weft.ops.fft. A row of N = A B
 // elements is a matrix of A rows and B columns.
 #pragma once
-#define STRUCT_PROBLEM                                                         \
-    struct Problem {                                                           \
-        long long input, in_c, in_middle, in_outer, output, out_c, out_middle; \
-        long long out_outer, in_next, out_next, whole, valid;                  \
-        int step, shift, count;                                                \
-        int middle, tiles, written;                                            \
-        float scale, weight;                                                   \
-    };
 #include "../../ops/families/fft/cuda/access.cuh"
 
 template <class S, class M, bool IN, class L, class W>

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from weft.ops.core.plan import Layout
+if TYPE_CHECKING:  # needs torch
+    from weft.ops.core.plan import Layout
 
 
 class Walk(NamedTuple):

@@ -13,23 +13,16 @@ from weft.ops.sweep import gpu, pool, run
 from weft.ops.sweep.case import Case
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.worker import SweepJob, Task
-from weft.values.sweep import HostTime, Swept, SweptCall
+from weft.values.sweep import DrawnCalls, HostTime, Swept, SweptCall
 
 LOST = "the process ended, or took too long"
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Calls of one op, drawn with a seed and with at most `most` elements in a tensor.
+class Batch(DrawnCalls):
+    """Such calls before they are measured."""
 
-    again  True if they are some of a record's calls
-    """
-
-    op: str
-    seed: int
-    most: int
     calls: tuple[Call, ...]
-    again: bool = False
 
 
 # ---- what is swept -----------------------------------------------------------------------------
@@ -81,9 +74,8 @@ def sweep(
 
     def swept(batch: Batch) -> Swept:
         numbers = [i for i in sorted(results) if tasks[i].case == batch.op]
-        return Swept(
-            batch.op, batch.seed, batch.most, tuple(results[i] for i in numbers), batch.again
-        )
+        found = tuple(results[i] for i in numbers)
+        return Swept(batch.op, batch.seed, batch.most, found, again=batch.again)
 
     by_op = {batch.op: batch for batch in batches}
     for number, result in measured(tasks, job, jobs, limit, report, stop):

@@ -16,7 +16,7 @@ from weft.device.sim.access import FragmentRows, MemoryAccess, touching
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import ContextFields, SlotFields, Space, WorkerFields
 from weft.device.sim.observe import Watched, Watcher
-from weft.device.sim.run.failures.faults import line_of
+from weft.device.sim.run.failures.lines import line_of
 from weft.device.sim.run.observation import Observation
 from weft.ir import Builder, Val
 

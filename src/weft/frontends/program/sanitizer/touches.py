@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.device.sim.run.failures.faults import line_of
+from weft.device.sim.run.failures.lines import line_of
 from weft.device.sim.run.launch import LaunchPlan
 from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents

@@ -8,8 +8,10 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.ops.core import library
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
+from weft.ops.core.source import CTYPES
 from weft.ops.families.activation.functions import ACTIVATIONS, GELU, Activation
 from weft.ops.families.elementwise import op as elementwise
 
@@ -32,13 +34,9 @@ def _variant(variants: Variants, options: tuple[Any, ...]) -> tuple[Activation, 
 
 def _check(variants: Variants, x: Any, *options: Any) -> None:
     activation, numbers = _variant(variants, options)
-    if not activation.integers and not x.dtype.is_floating_point:
-        raise ArgumentError(
-            f"weft.ops.{activation.name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype),
-            allowed="float32, float16, bfloat16, float64",
-            next="convert it: input.float()",
-        )
+    if not activation.integers:
+        floats = [d for d in CTYPES if d.is_floating_point]
+        check_dtype(activation.name, "input", x, floats, next="convert it: input.float()")
     elementwise.check(activation.rows[0], x, *numbers)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops.core import library, source
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.layouts import broadcast, dense_strides, memory_order
@@ -57,12 +58,8 @@ def fake(row: ElementwiseOp, *args: Any) -> Any:
 
 def check(row: ElementwiseOp, *args: Any) -> None:
     for name, tensor, letter in zip(row.arguments, args, row.operands, strict=True):
-        if letter in LETTERS and tensor.dtype not in source.CTYPES:
-            raise ArgumentError(
-                f"weft.ops.{row.name}: '{name}' has a dtype that no kernel takes",
-                got=str(tensor.dtype),
-                allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
-            )
+        if letter in LETTERS:
+            check_dtype(row.name, name, tensor)
     if row.condition and args[0].dtype is not torch.bool:
         raise ArgumentError(
             f"weft.ops.{row.name}: 'condition' must be boolean",

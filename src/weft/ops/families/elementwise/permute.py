@@ -13,6 +13,7 @@ from typing import Any
 
 import weft.ops  # its ops are registered when they are asked for
 from weft.errors import ArgumentError
+from weft.ops.core.checks import check_dim
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.layouts import permuted
@@ -65,12 +66,7 @@ def _check(name: str, x: Any, *options: Any) -> None:
     dims = options[0] if name == "permute" else options
     rank = x.dim()
     for dim in dims:
-        if not -rank <= dim < rank:
-            raise ArgumentError(
-                f"weft.ops.{name}: there is no such dimension",
-                got=f"dim {dim} of {rank} dimensions",
-                allowed=f"{-rank} to {rank - 1}" if rank else "none: x is a number",
-            )
+        check_dim(name, rank, dim)
     if name == "permute" and sorted(d % rank for d in dims) != list(range(rank)):
         raise ArgumentError(
             "weft.ops.permute: 'dims' must name each dimension once",

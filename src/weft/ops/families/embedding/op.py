@@ -8,6 +8,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops.core import library
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.families.embedding import plans
 from weft.ops.families.embedding.model import TABLE_ROWS, UNSORTED
@@ -18,12 +19,7 @@ INDICES = (torch.int64, torch.int32)
 
 def _check(input: Any, weight: Any, padding_idx: int | None) -> None:
     for name, x, allowed in (("input", input, INDICES), ("weight", weight, DTYPES)):
-        if x.dtype not in allowed:
-            raise ArgumentError(
-                f"weft.ops.embedding: {name} has an unsupported dtype",
-                got=str(x.dtype),
-                allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-            )
+        check_dtype("embedding", name, x, allowed)
     if weight.dim() != 2:
         raise ArgumentError(
             f"weft.ops.embedding: weight has {weight.dim()} dimensions, expected 2",

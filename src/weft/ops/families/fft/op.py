@@ -12,6 +12,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops.core import library
+from weft.ops.core.checks import check_dim, check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.families.fft.composed import Transform, candidates
@@ -102,15 +103,8 @@ def _check(
     allowed = {"any": (torch.complex64, *REAL), "real": REAL, "complex": (torch.complex64,)}[
         kind.reads
     ]
-    if x.dtype not in allowed:
-        raise ArgumentError(
-            f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-            next="convert it: input.to(torch.complex64)"
-            if kind.reads == "complex"
-            else "convert it: input.float()",
-        )
+    wanted = "to(torch.complex64)" if kind.reads == "complex" else "float()"
+    check_dtype(name, "input", x, allowed, next=f"convert it: input.{wanted}")
     if norm is not None and norm not in NORMS:
         raise ArgumentError(
             f"weft.ops.{name}: norm is {norm!r}",
@@ -118,12 +112,7 @@ def _check(
         )
     rank = x.dim()
     for dim in dims:
-        if not -rank <= dim < rank:
-            raise ArgumentError(
-                f"weft.ops.{name}: there is no such dimension",
-                got=f"dim {dim} of {rank} dimensions",
-                allowed=f"{-rank} to {rank - 1}" if rank else "none: x is a number",
-            )
+        check_dim(name, rank, dim)
     if len({d % rank for d in dims}) < len(dims) or not dims:
         raise ArgumentError(
             f"weft.ops.{name}: 'dim' must name different dimensions",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops.core import source
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.layouts import memory_order
@@ -185,7 +185,7 @@ def _range(types: Types, vector: int, x: Pointer, span: Pointer, blocks: int, n:
 
 # ---- definitions -------------------------------------------------------------------------------
 def _check(x: Any, bins: int, min: float | None, max: float | None, weights: Any) -> None:
-    _check_dtype("x", x, DTYPES)
+    check_dtype("histogram", "x", x, DTYPES)
     if not 0 < bins < 2**31:
         raise ArgumentError(
             f"weft.ops.histogram: bins must be at least 1, got {bins}"
@@ -204,21 +204,12 @@ def _check(x: Any, bins: int, min: float | None, max: float | None, weights: Any
         )
     if weights is None:
         return
-    _check_dtype("weights", weights, WEIGHTS)
+    check_dtype("histogram", "weights", weights, WEIGHTS)
     if weights.shape != x.shape:
         raise ArgumentError(
             f"weft.ops.histogram: weights has shape {list(weights.shape)},"
             f" expected {list(x.shape)}",
             next="expand the weights: weights.expand_as(x)",
-        )
-
-
-def _check_dtype(name: str, tensor: Any, allowed: Sequence[torch.dtype]) -> None:
-    if tensor.dtype not in allowed:
-        raise ArgumentError(
-            f"weft.ops.histogram: '{name}' has a dtype that no kernel takes",
-            got=str(tensor.dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
         )
 
 

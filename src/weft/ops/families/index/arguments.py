@@ -8,6 +8,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops.core import source
+from weft.ops.core.checks import check_dim, check_dtype
 
 INDICES = (torch.int64, torch.int32)
 
@@ -16,29 +17,13 @@ def check_dtypes(op: str, index: Any, **tensors: Any) -> None:
     """Raise for a dtype that no kernel takes."""
     for name, tensor in {**tensors, "index": index}.items():
         allowed = INDICES if name == "index" else tuple(source.CTYPES)
-        if tensor.dtype not in allowed:
-            raise ArgumentError(
-                f"weft.ops.{op}: '{name}' has a dtype that no kernel takes",
-                got=str(tensor.dtype),
-                allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-            )
-
-
-def check_dim(op: str, rank: int, dim: int) -> None:
-    """Raise unless `dim` is a dimension of a tensor of this rank; a number has dimension 0."""
-    rank = max(rank, 1)
-    if not -rank <= dim < rank:
-        raise ArgumentError(
-            f"weft.ops.{op}: 'dim' is no dimension of input",
-            got=f"dim={dim}",
-            allowed=f"{-rank} to {rank - 1}",
-        )
+        check_dtype(op, name, tensor, allowed)
 
 
 def check_gather(x: Any, dim: int, index: Any) -> None:
     """Raise unless index has a place in input for each element of the result."""
     check_dtypes("gather", index, input=x)
-    check_dim("gather", x.dim(), dim)
+    check_dim("gather", max(x.dim(), 1), dim)
     if index.numel():
         _check_rank("gather", index, input=x)
         _check_lines("gather", x, dim, index)
@@ -47,7 +32,7 @@ def check_gather(x: Any, dim: int, index: Any) -> None:
 def check_index_select(x: Any, dim: int, index: Any) -> None:
     """Raise unless index is a vector of places along the dimension."""
     check_dtypes("index_select", index, input=x)
-    check_dim("index_select", x.dim(), dim)
+    check_dim("index_select", max(x.dim(), 1), dim)
     if index.dim() > 1 or (x.dim() == 0 and index.numel() != 1):
         raise ArgumentError(
             "weft.ops.index_select: 'index' must be a vector",
@@ -59,7 +44,7 @@ def check_index_select(x: Any, dim: int, index: Any) -> None:
 def check_scatter_add(x: Any, dim: int, index: Any, src: Any) -> None:
     """Raise unless index has a place in input for elements of src."""
     check_dtypes("scatter_add", index, input=x, src=src)
-    check_dim("scatter_add", x.dim(), dim)
+    check_dim("scatter_add", max(x.dim(), 1), dim)
     if x.dtype is not src.dtype:
         raise ArgumentError(
             "weft.ops.scatter_add: 'src' must have the dtype of input",

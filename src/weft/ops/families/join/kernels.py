@@ -17,7 +17,9 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import dense_strides, divisor, memory_order, merged, permuted
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
-from weft.ops.families.elementwise.copies import contiguous
+from weft.ops.core.target import Target
+from weft.ops.families.elementwise.copies import copying
+from weft.ops.families.elementwise.jobs import Strategy
 from weft.ops.families.join import model
 
 MOST = 32
@@ -29,13 +31,42 @@ NARROW = 2**31 - 2**16
 
 
 class Part(NamedTuple):
-    """A tensor as rows of `length` adjacent elements, which are `pitch` elements apart."""
+    """A tensor as rows of elements.
+
+    x, y     elements from row to row and from element to element, in the tensor and in the result
+    aligned  the alignment of the tensor in bytes
+    """
 
     pointer: Pointer
     rows: int
     length: int
-    pitch: int
+    x: tuple[int, int]
+    y: tuple[int, int]
     aligned: int
+
+    @property
+    def scattered(self) -> bool:
+        """True if neighbours in the result are far apart in the tensor."""
+        return self.length > 1 and self.x[1] > 1
+
+    @property
+    def extent(self) -> int:
+        """Elements of the tensor from the first to the last."""
+        return (self.rows - 1) * self.x[0] + (self.length - 1) * self.x[1] + 1
+
+
+class Placed(NamedTuple):
+    """A tensor of a join.
+
+    offset  elements of the result before it
+    time    modelled seconds of its part of the launch, by the elements of a vector
+    copy    the launch that makes a contiguous tensor of it first; None for most
+    """
+
+    part: Part
+    offset: int
+    time: dict[int, float]
+    copy: Strategy | None
 
 
 def output(tensors: Sequence[Layout], dim: int) -> Buffer:
@@ -60,12 +91,32 @@ def candidates(request: Request) -> list[Candidate]:
     if 0 in out.shape:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     by_memory = sorted(range(len(out.shape)), key=lambda d: (-out.steps[d], d))
-    turned = [permuted(t, by_memory) for t in tensors]
-    at = by_memory.index(dim)
-    wide = 16 // out.dtype.itemsize
+    steps = tuple(out.steps[d] for d in by_memory)
+    widths = {"rows": 16 // out.dtype.itemsize, "elements": 1}
+    placed: list[Placed] = []
+    offset, free = 0, len(tensors) + 1
+    for number, x in enumerate(tensors):
+        turned = permuted(x, by_memory)
+        placed.append(_placed(turned, steps, offset, number, free, tuple(widths.values()), request))
+        offset += x.shape[dim] * out.steps[dim]
+        free += placed[-1].copy is not None
+    copies = [(p.copy, tensors[i].shape) for i, p in enumerate(placed) if p.copy is not None]
+    before = sum(copy.cost for copy, _ in copies)
+    why = f"{len(tensors)} tensors, {len(copies)} of them copied first"
+
+    def build(width: int) -> Plan:
+        scratch = tuple(Buffer(shape, out.dtype) for _, shape in copies)
+        join = _join(placed, out, width)
+        return Plan((*(copy.build() for copy, _ in copies), join), (out,), scratch)
+
     return [
-        _candidate(request, turned, at, out, vector, name)
-        for vector, name in ((wide, "rows"), (1, "elements"))
+        Candidate(
+            name,
+            request.target.launch + before + sum(p.time[width] for p in placed),
+            why,
+            functools.partial(build, width),
+        )
+        for name, width in widths.items()
     ]
 
 
@@ -78,75 +129,87 @@ def _unsqueezed(x: Layout, dim: int) -> Layout:
     )
 
 
-def _candidate(
-    request: Request, tensors: Sequence[Layout], dim: int, out: Buffer, vector: int, name: str
-) -> Candidate:
-    size, sizes = out.dtype.itemsize, [t.numel for t in tensors]
-    whole = [t.numel for t in tensors if math.prod(t.shape[dim:]) % vector == 0]
-    time = model.seconds(request.target, sum(sizes) * size, sum(whole) * size * (vector > 1))
-    copies = sum(_rows(t, dim) is None for t in tensors)
-    time += copies * (request.target.launch + 2 * max(sizes) * size / request.target.bandwidth)
-    why = f"{len(tensors)} tensors, {copies} of them copied first"
-    build = functools.partial(_plan, request, tensors, dim, out, vector)
-    return Candidate(name, time, why, build)
+def _placed(
+    x: Layout,
+    steps: Sequence[int],
+    offset: int,
+    number: int,
+    free: int,
+    widths: Sequence[int],
+    request: Request,
+) -> Placed:
+    """A tensor as it is, or copied to tensor `free` first, whichever takes less time."""
+    if (part := _part(x, steps, Pointer(number))) is not None:
+        direct = Placed(
+            part, offset, _times(part, offset, x.itemsize, widths, request.target), None
+        )
+        if not part.scattered:
+            return direct
+    start, end = Pointer(number), Pointer(free)
+    copy = min(copying(x, start, end, request.target), key=lambda strategy: strategy.cost)
+    dense = _part(Layout(x.dtype, x.shape, Buffer(x.shape, x.dtype).steps, 16), steps, end)
+    assert dense is not None
+    times = _times(dense, offset, x.itemsize, widths, request.target)
+    least = min(times.values()) + copy.cost
+    if part is not None and min(direct.time.values()) <= least:
+        return direct
+    return Placed(dense, offset, times, copy)
 
 
-def _rows(x: Layout, dim: int) -> tuple[int, int] | None:
-    """(rows, elements between them) of a tensor; None if it is no rows of adjacent elements."""
-    inner = Layout(x.dtype, x.shape[dim:], x.strides[dim:], x.aligned)
-    outer = merged(x.shape[:dim], [x.strides[:dim]])
+def _part(x: Layout, steps: Sequence[int], pointer: Pointer) -> Part | None:
+    """A tensor and its place in the result as rows; None if they have more dimensions."""
     if x.numel == 0:
-        return 0, 0
-    if not inner.contiguous or len(outer.sizes) > 1:
+        return Part(pointer, 0, 0, (0, 1), (0, 1), x.aligned)
+    walk = merged(x.shape, [x.strides, steps])
+    if len(walk.sizes) > 2:
         return None
-    return outer.sizes[0], outer.strides[0][0]
+    rows, length = (1, *walk.sizes)[-2:]
+    (x_row, x_step), (y_row, y_step) = ((0, *s)[-2:] for s in walk.strides)
+    return Part(pointer, rows, length, (x_row, x_step), (y_row, y_step), x.aligned)
 
 
-def _plan(request: Request, tensors: Sequence[Layout], dim: int, out: Buffer, vector: int) -> Plan:
-    parts: list[Part] = []
-    steps: list[Step] = []
-    scratch: list[Buffer] = []
-    for number, x in enumerate(tensors):
-        rows, length = math.prod(x.shape[:dim]), math.prod(x.shape[dim:])
-        found, pointer = _rows(x, dim), Pointer(number)
-        if found is not None:
-            parts.append(Part(pointer, rows, length, found[1], x.aligned))
-            continue
-        end = Pointer(len(tensors) + 1 + len(scratch))
-        scratch.append(Buffer(x.shape, x.dtype))
-        steps += contiguous(x, pointer, end, request.target).steps
-        parts.append(Part(end, rows, length, length, 16))
-    steps.append(_join(parts, out, vector))
-    return Plan(tuple(steps), (out,), tuple(scratch))
+def _times(
+    part: Part, offset: int, itemsize: int, widths: Sequence[int], gpu: Target
+) -> dict[int, float]:
+    """Modelled seconds of a part, by the elements of the widest vector."""
+    count = part.rows * part.length
+    vectors = {most: _width(part, offset, most, itemsize) > 1 for most in widths}
+    return {
+        most: model.seconds(gpu, count, itemsize, whole, part.scattered)
+        for most, whole in vectors.items()
+    }
 
 
-def _join(parts: Sequence[Part], out: Buffer, vector: int) -> Step:
-    pitch = sum(p.length for p in parts)
-    most = max(math.prod(out.shape), *((p.rows - 1) * p.pitch + p.length for p in parts))
+def _join(placed: Sequence[Placed], out: Buffer, vector: int) -> Step:
+    parts = [p.part for p in placed]
+    most = max(math.prod(out.shape), *(p.extent for p in parts))
     bits = 64 if most >= NARROW else 32
     table: list[tuple[int, ...]] = []
-    offset = blocks = 0
-    for p in parts:
-        width = _width(p, offset, pitch, vector, out.dtype.itemsize)
+    blocks = 0
+    for p, offset, _, _ in placed:
+        width = _width(p, offset, vector, out.dtype.itemsize)
         chunks = p.length // width
         count = p.rows * chunks
         factors = divisor(max(chunks, 1), bits)
-        table.append((blocks, count, chunks, *factors, p.pitch, offset, width))
+        x_step, y_step = (width, width) if width > 1 else (p.x[1], p.y[1])
+        table.append(
+            (blocks, count, chunks, *factors, p.x[0], x_step, p.y[0], y_step, offset, width)
+        )
         blocks += cdiv(count, BLOCK * EACH)
-        offset += p.length
     letter = "I" if bits == 32 else "Q"
-    packed = struct.pack(f"<{8 * len(parts)}{letter}", *(v for row in table for v in row))
+    packed = struct.pack(f"<{sum(map(len, table))}{letter}", *(v for row in table for v in row))
     ctype, index = source.ctype(out.dtype), "int" if bits == 32 else "long long"
     types = ", ".join([ctype, index, str(vector), str(EACH), *[ctype] * len(parts)])
     kernel = source.kernel("join/join.cu", f"join<{types}>")
-    tensors = [p.pointer for p in parts]
-    args: tuple[Argument, ...] = (Pointer(len(parts)), pitch, packed, *tensors)
+    args: tuple[Argument, ...] = (Pointer(len(parts)), packed, *(p.pointer for p in parts))
     return Step(kernel, (blocks,), (BLOCK,), args)
 
 
-def _width(part: Part, offset: int, pitch: int, most: int, itemsize: int) -> int:
+def _width(part: Part, offset: int, most: int, itemsize: int) -> int:
     """The widest vector, in elements, that all rows of a tensor and of the result consist of."""
-    numbers = (part.length, offset, *((part.pitch, pitch) if part.rows > 1 else ()))
+    if (part.x[1], part.y[1]) != (1, 1):
+        return 1
+    numbers = (part.length, offset, *((part.x[0], part.y[0]) if part.rows > 1 else ()))
     width = most
     while part.aligned % (width * itemsize) or any(n % width for n in numbers):
         width //= 2

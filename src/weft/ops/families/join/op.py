@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
-from weft.ops.core import library, source
+from weft.ops.core import library
+from weft.ops.core.checks import check_dim, check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Layout
 from weft.ops.families.join.kernels import MOST, candidates, output
@@ -26,22 +27,8 @@ def _check_list(op: str, tensors: Sequence[Any]) -> None:
             f"weft.ops.{op}: 'tensors' must be a list of at least one tensor",
             got="none" if isinstance(tensors, tuple | list) else type(tensors).__name__,
         )
-    for tensor in tensors:
-        if tensor.dtype not in source.CTYPES:
-            raise ArgumentError(
-                f"weft.ops.{op}: a tensor has a dtype that no kernel takes",
-                got=str(tensor.dtype),
-                allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
-            )
-
-
-def _check_dim(op: str, rank: int, dim: int) -> None:
-    if not -rank <= dim < rank:
-        raise ArgumentError(
-            f"weft.ops.{op}: 'dim' is no dimension of the result",
-            got=f"dim={dim}",
-            allowed=f"{-rank} to {rank - 1}",
-        )
+    for number, tensor in enumerate(tensors):
+        check_dtype(op, f"tensors[{number}]", tensor)
 
 
 def _check_cat(tensors: Sequence[Any], dim: int) -> None:
@@ -54,7 +41,7 @@ def _check_cat(tensors: Sequence[Any], dim: int) -> None:
                 next="weft.ops.stack joins numbers",
             )
     first = tensors[0]
-    _check_dim("cat", first.dim(), dim)
+    check_dim("cat", first.dim(), dim)
     at = dim % first.dim()
     for number, tensor in enumerate(tensors):
         pairs = enumerate(zip(first.shape, tensor.shape, strict=False))
@@ -69,7 +56,7 @@ def _check_cat(tensors: Sequence[Any], dim: int) -> None:
 
 def _check_stack(tensors: Sequence[Any], dim: int) -> None:
     first = tensors[0]
-    _check_dim("stack", first.dim() + 1, dim)
+    check_dim("stack", first.dim() + 1, dim)
     for number, tensor in enumerate(tensors):
         if tensor.shape != first.shape:
             raise ArgumentError(

@@ -10,6 +10,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Layout, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, view_of
@@ -149,13 +150,7 @@ def check(
 
     probabilities  the target may have those of all classes instead of labels
     """
-    if x.dtype not in DTYPES:
-        raise ArgumentError(
-            f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype),
-            allowed="float32, float16, bfloat16",
-            next="convert it: x.float()",
-        )
+    check_dtype(name, "input", x, DTYPES, next="convert it: input.float()")
     if probabilities and target.is_floating_point():
         if target.shape != x.shape or target.dtype != x.dtype or not x.dim():
             raise ArgumentError(

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
+from weft.ops.core import checks
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 LONGEST = 2**31 - 64
@@ -17,13 +18,7 @@ LONGEST = 2**31 - 64
 
 def check_dtype(name: str, x: Any) -> None:
     """Raise for a dtype that no kernel takes."""
-    if x.dtype not in DTYPES:
-        raise ArgumentError(
-            f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype),
-            allowed="float32, float16, bfloat16",
-            next="convert it: input.float()",
-        )
+    checks.check_dtype(name, "input", x, DTYPES, next="convert it: input.float()")
 
 
 def check_rows(name: str, x: Any, normalized_shape: Any, **weights: Any) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 
 from weft.kernels import cdiv
-from weft.kernels.structs import Int, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Layout, Plan, Pointer, Step, partials
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.norm import model
 from weft.ops.families.norm.rows import BLOCK
+from weft.ops.families.norm.structs import ChannelShape
 
 
 def flat_order(rank: int) -> tuple[int, ...]:
@@ -42,22 +42,6 @@ def result_like(x: torch.Tensor) -> torch.Tensor:
     if not last.is_contiguous():
         return x.new_empty(x.shape)
     return last.new_empty(last.shape).movedim(-1, 1)
-
-
-@dataclass(frozen=True)
-class ChannelShape(Struct):
-    """The work of the blocks of channels.cuh, which calls the kinds of tensors FLAT and RAGGED."""
-
-    channels: Annotated[Int, "FLAT and RAGGED: columns"]
-    inner: Annotated[
-        Int, "vectors from a channel to its next; FLAT: 1, or elements of the last row; "
-        "RAGGED: of a plane, at the most"
-    ]  # fmt: skip
-    count: Annotated[Int, "vectors of a channel; FLAT: rows"]
-    width: Annotated[Int, "a power of two; without FLAT: 1"]
-    parts: Int
-    each: Int
-    plane: Annotated[Int, "RAGGED: elements; FLAT as well: channels"]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.layouts import dense_strides
 from weft.ops.core.plan import Buffer, Layout
 
@@ -136,13 +137,7 @@ def windows(
 
 def check(op: str, x: Any, rank: int, made: Windows) -> None:
     """Raise if the windows do not fit the tensor."""
-    if x.dtype not in DTYPES:
-        raise ArgumentError(
-            f"weft.ops.{op}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype),
-            allowed="float32, float16, bfloat16, float64",
-            next="convert it: input.float()",
-        )
+    check_dtype(op, "input", x, DTYPES, next="convert it: input.float()")
     if x.dim() not in (rank + 1, rank + 2) or 0 in x.shape[-rank - 1 :]:
         shapes = "[N, C, L] or [C, L]" if rank == 1 else "[N, C, H, W] or [C, H, W]"
         raise ArgumentError(

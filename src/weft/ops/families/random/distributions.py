@@ -11,6 +11,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops.core import source
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
@@ -88,16 +89,8 @@ def _permutation_plan(request: Request) -> Plan:
 
 
 # ---- definitions -------------------------------------------------------------------------------
-def _check_dtype(op: str, x: Any, allowed: Sequence[torch.dtype]) -> None:
-    if x.dtype not in allowed:
-        raise ArgumentError(
-            f"weft.ops.{op}: dtype {x.dtype} is not supported",
-            allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-        )
-
-
 def _check_range(x: Any, low: float, high: float, *start: Any) -> None:
-    _check_dtype("uniform", x, FLOATS)
+    check_dtype("uniform", "x", x, FLOATS)
     if not low <= high:
         raise ArgumentError(
             f"weft.ops.uniform: low must be at most high, got low={low} and high={high}"
@@ -105,7 +98,7 @@ def _check_range(x: Any, low: float, high: float, *start: Any) -> None:
 
 
 def _check_deviation(x: Any, mean: float, std: float, *start: Any) -> None:
-    _check_dtype("normal", x, FLOATS)
+    check_dtype("normal", "x", x, FLOATS)
     if not std >= 0.0:
         raise ArgumentError(f"weft.ops.normal: std must be at least 0, got {std}")
 
@@ -138,12 +131,12 @@ DEFINITIONS = (
     ),
     _definition(
         "seeded_bernoulli", "", "1 with the probability that x has, else 0.",
-        _bernoulli_plan, lambda x, *start: _check_dtype("bernoulli", x, FLOATS),
+        _bernoulli_plan, lambda x, *start: check_dtype("bernoulli", "x", x, FLOATS),
     ),
     _definition(
         "seeded_permutation", "", "The numbers below the length of x, in random order.",
         _permutation_plan,
-        lambda x, *start: _check_dtype("randperm", x, (torch.int64, torch.int32)),
+        lambda x, *start: check_dtype("randperm", "x", x, (torch.int64, torch.int32)),
     ),
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ from weft.ops.families.reduce import model, plans
 from weft.ops.families.reduce.model import BLOCK, LINE, SECTOR, moving, parts_of, power, seconds
 from weft.ops.families.reduce.plans import ReductionJob
 from weft.ops.families.reduce.reduction import Reduction
-from weft.ops.families.reduce.rows import of_rows
+from weft.ops.families.reduce.rows import of_lines, of_rows
 from weft.ops.families.reduce.views import MOST_DIMS, ReductionView, Walks, remaining_dims
 
 
@@ -72,10 +72,10 @@ def of_columns(job: ReductionJob) -> list[Candidate]:
         deep = BLOCK // width
         if beside > 1 and deep > 1:  # threads would join several columns after each other
             continue
-        # Memory needs more blocks than the L2 cache, and whole lines.
-        far = moved > gpu.l2
-        slow = model.SHORT_LINE_FACTOR if far and width * vector * size < LINE else 1.0
-        wanted = (4, 8) if far else (4,)
+        # Memory needs whole lines.
+        short = moved > gpu.l2 and width * vector * size < LINE
+        slow = model.SHORT_LINE_FACTOR if short else 1.0
+        wanted = _blocks(gpu, moved)
         for parts in parts_of(tiles, cdiv(view.n, deep), gpu, least=4, wanted=wanted):
             shape = _ColumnGrid(tiles, parts, deep, cdiv(view.n, deep), beside, vector * size)
             time = shape.time(gpu, moved * slow)
@@ -103,6 +103,8 @@ def of_strides(
         lines = ReductionView(walks.rows, walks.n, 1, row_stride=1)
         return of_rows(replace(job, view=lines), walks)
     found = _of_walks(job, walks)
+    if walks.along:
+        found += of_lines(job, walks)
     if (
         walks.along and 1 < walks.n <= model.THREAD_ELEMENTS < walks.rows
     ):  # or a thread has all elements of a row
@@ -128,7 +130,7 @@ def _of_walks(job: ReductionJob, walks: Walks) -> list[Candidate]:
         tiles, deep = cdiv(rows // vector, width * beside), BLOCK // width
         if beside > 1 and (deep > 1 or tiles < 2 * gpu.sms):
             continue
-        for parts in parts_of(tiles, cdiv(n, deep), gpu, least=4):
+        for parts in parts_of(tiles, cdiv(n, deep), gpu, least=4, wanted=_blocks(gpu, moved)):
             shape = _ColumnGrid(tiles, parts, deep, 2 * cdiv(n, deep), beside, vector * x.itemsize)
             addressing = rows // vector * model.ADDRESS_INSTRUCTIONS / (gpu.fp32 / 2)
             time = max(shape.time(gpu, moved), model.START_TIME + addressing)
@@ -211,6 +213,11 @@ def _strided_width(gpu: Target, n: int, groups: int, along: bool) -> int:
     ):
         width //= 2
     return width
+
+
+def _blocks(gpu: Target, moved: float) -> tuple[int, ...]:
+    """Options for blocks of an SM: memory needs more than the L2 cache."""
+    return (4, 8) if moved > gpu.l2 else (4,)
 
 
 def _more(beside: int, parts: int = 1) -> str:

@@ -44,6 +44,8 @@ BYTE_TIME = 7e-11
 """Seconds of an SM for an element of one byte."""
 STATE_TIME = 1.1e-10
 """Seconds of an SM for an element of an operation with a state above 8 bytes (argmax, var)."""
+LINE_VECTORS = 8
+"""Vectors of a line of neighbours from which on a warp may have it."""
 WIDE_ROW = 512
 """Vectors of a row from which on a block of WIDE_BLOCK threads may have it."""
 

@@ -11,6 +11,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.ops.core import source
 from weft.ops.core.bind.derive import derive
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.families.reduce.candidates import candidates
 from weft.ops.families.reduce.reduction import (
@@ -48,13 +49,8 @@ ROWS = (
 
 # ---- definitions -------------------------------------------------------------------------------
 def _check(op: Reduction, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
-    if x.dtype not in source.CTYPES or (not op.integers and not x.dtype.is_floating_point):
-        allowed = [d for d in source.CTYPES if op.integers or d.is_floating_point]
-        raise ArgumentError(
-            f"weft.ops.{op.name}: 'x' has a dtype that no kernel takes",
-            got=str(x.dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-        )
+    allowed = [d for d in source.CTYPES if op.integers or d.is_floating_point]
+    check_dtype(op.name, "x", x, allowed)
     named = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
     rank = max(x.dim(), 1)
     if any(not -rank <= d < rank for d in named) or len({d % rank for d in named}) < len(named):

@@ -63,6 +63,16 @@ def reduced(
     return job.plan(Step(kernel, (grid,), (block,), args), scratch)
 
 
+def lines(job: ReductionJob, vector: int, threads: int, parts: int, walks: Walks) -> Plan:
+    """One launch of `lines`."""
+    kernel = _kernel(f"lines<{_types(job)}, {vector}, {threads}>")
+    scratch, shared = _partials(job, parts)
+    length = walks.reduced.sizes[-1]
+    shape = (walks.n // length, length, parts)
+    args = (job.x, Pointer(1), *shared, walks.packed(), *shape, _scale(job))
+    return job.plan(Step(kernel, (walks.rows * parts,), (BLOCK,), args), scratch)
+
+
 def turns(loaded: int, rows: int) -> int:
     """Rows that a thread of `columns` loads before it adds them, of so many bytes, and all."""
     most = 8 if loaded <= 4 else 4 if loaded <= 16 else 2

@@ -57,6 +57,32 @@ def _groups(chunks: int) -> list[int]:
     return [wanted]
 
 
+def of_lines(job: ReductionJob, walks: Walks) -> list[Candidate]:
+    """Candidates for rows of several lines of neighbours with gaps between them."""
+    gpu, dtype, length = job.request.target, job.request.first.dtype, walks.reduced.sizes[-1]
+    wide = 16 // dtype.itemsize
+    chunks, count = cdiv(length, wide), walks.n // length
+    if walks.reduced.strides[0][-1] != 1 or chunks < model.LINE_VECTORS:
+        return []
+    moved = walks.rows * walks.n * dtype.itemsize
+    each = walks.rows * walks.n * model.element_time(dtype.itemsize, job.op.name in plans.STATE)
+    found = []
+    for threads in (32, BLOCK) if chunks > 64 else (32,):
+        together = BLOCK // threads
+        for parts in parts_of(walks.rows, count, gpu, least=together, wanted=(4, 8)):
+            rounds = cdiv(count, together * parts)
+            rounds *= cdiv(chunks, threads * model.LOADS_IN_FLIGHT)
+            blocks = walks.rows * parts
+            waves = cdiv(blocks, gpu.threads // BLOCK)
+            working = each / min(gpu.sms, blocks)
+            busy = max(moved / gpu.bandwidth, rounds * model.LOAD_LATENCY * waves, working)
+            name = f"{threads} threads per line" + (f", {parts} blocks" if parts > 1 else "")
+            why = f"{blocks} blocks read {count} lines of {length} elements for each result"
+            build = functools.partial(plans.lines, job, wide, threads, parts, walks)
+            found.append(Candidate(name, seconds(gpu, busy, parts > 1), why, build))
+    return found
+
+
 def of_small_planes(job: ReductionJob) -> list[Candidate]:
     """A candidate for planes of a few neighbours without gaps, which a block reads as they are."""
     view, gpu, itemsize = job.view, job.request.target, job.request.first.itemsize

@@ -12,6 +12,7 @@ import weft.ops
 from weft.errors import ArgumentError
 from weft.ops.core import source
 from weft.ops.core.bind.derive import derive
+from weft.ops.core.checks import check_dim, check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.families.scan.candidates import ROWS, WIDENED, candidates, output
@@ -24,19 +25,8 @@ def _check(name: str, x: Any, dim: int, op: str) -> None:
             allowed=", ".join(map(repr, ROWS)),
         )
     allowed = [d for d in source.CTYPES if ROWS[op].wide or d not in WIDENED]
-    if x.dtype not in allowed:
-        raise ArgumentError(
-            f"weft.ops.{name}: 'x' has a dtype that no kernel takes",
-            got=str(x.dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-        )
-    rank = max(x.dim(), 1)
-    if not -rank <= dim < rank:
-        raise ArgumentError(
-            f"weft.ops.{name}: there is no such dimension",
-            got=f"dim {dim} of {x.dim()} dimensions",
-            allowed=f"{-rank} to {rank - 1}",
-        )
+    check_dtype(name, "x", x, allowed)
+    check_dim(name, max(x.dim(), 1), dim)
 
 
 def reference(x: Any, dim: int, op: str, exclusive: bool, reverse: bool) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from weft.errors import ArgumentError
 from weft.ops.core import library
+from weft.ops.core.checks import check_dim, check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.families.softmax import backward, forward
 
@@ -16,16 +16,8 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _check(name: str, x: Any, dim: int) -> None:
-    if x.dtype not in DTYPES:
-        raise ArgumentError(
-            f"weft.ops.{name}: x has an unsupported dtype",
-            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: x.float()",
-        )  # fmt: skip
-    if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
-        raise ArgumentError(
-            f"weft.ops.{name}: dim is {dim}, expected {-max(x.dim(), 1)} to {max(x.dim(), 1) - 1}",
-            got=f"x of shape {tuple(x.shape)}",
-        )
+    check_dtype(name, "x", x, DTYPES, next="convert it: x.float()")
+    check_dim(name, max(x.dim(), 1), dim)
 
 
 def _batch_dim(x: Any, dim: int) -> int:

@@ -62,6 +62,7 @@ class Job:
     outputs  what the call returns
     free     the number of the first free tensor; `scratch` are those before it that are no results
     before   launches that precede the sort
+    zeros    bytes of zeros that the caller needs too; radix passes put them first in tensor `free`
     """
 
     rows: Rows
@@ -74,6 +75,7 @@ class Job:
     free: int
     before: tuple[Step, ...] = ()
     scratch: tuple[Buffer, ...] = ()
+    zeros: int = 0
 
     def plan(self, steps: Sequence[Step], scratch: Sequence[Buffer] = ()) -> Plan:
         """A plan of these steps; their buffers are numbered from `free`."""

@@ -22,6 +22,7 @@ class Figures:
     selected      warp instructions of an element while the k-th key of its tile is found
     searched      warp instructions of a step of a binary search
     tallied       elements of one value that an SM counts in shared memory per second
+    tallied_by_lanes  the same where each lane has its own count
     issue         warp instructions per second and SM
     alone         the share of `issue` that one warp reaches
     latency       seconds from a block's first load to its last store
@@ -37,6 +38,7 @@ class Figures:
     selected: float = 24.0
     searched: float = 12.0
     tallied: float = 0.9e9
+    tallied_by_lanes: float = 6e9
     issue: float = 3.5e9
     alone: float = 0.12
     latency: float = 2.5e-6

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
-from weft.ops.core import library, source
+from weft.ops.core import library
 from weft.ops.core.bind import transforms
+from weft.ops.core.checks import check_dim, check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer
@@ -21,19 +22,8 @@ from weft.ops.families.sort.job import Wanted
 # ---- arguments ---------------------------------------------------------------------------------
 def _check(name: str, input: Any, dim: int) -> int:
     """Raise for a dtype or dimension that does not exist; return the elements of a row."""
-    if input.dtype not in source.CTYPES:
-        raise ArgumentError(
-            f"weft.ops.{name}: input has a dtype that has no order",
-            got=str(input.dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
-        )
-    rank = max(input.dim(), 1)
-    if not -rank <= dim < rank:
-        raise ArgumentError(
-            f"weft.ops.{name}: there is no such dimension",
-            got=f"dim {dim} of {input.dim()} dimensions",
-            allowed=f"{-rank} to {rank - 1}",
-        )
+    check_dtype(name, "input", input)
+    check_dim(name, max(input.dim(), 1), dim)
     return int(input.shape[dim]) if input.dim() else 1
 
 

@@ -165,7 +165,8 @@ def _radix(job: Job, tile: Tile, tiles: int) -> Plan:
     wide = r.n >= SHORT_STATUS
     word = 8 if wide else 4
     counts, states = r.rows * size * BINS * 4, r.rows * tiles * BINS * word
-    zeros = Buffer(((counts + 64 + size * states) // 4,), torch.int32, zeroed=True)
+    cleared = job.zeros + counts + 64 + size * states
+    zeros = Buffer((cleared // 4,), torch.int32, zeroed=True)
     indexed, moves = job.indices is not None, min(2, size - 1)
     keys, order = Buffer((r.rows * r.n,), KEYS[size]), Buffer((r.rows * r.n,), torch.int32)
     scratch: Sequence[Buffer] = (zeros, *((keys, order) if indexed else (keys,)) * moves)
@@ -174,7 +175,7 @@ def _radix(job: Job, tile: Tile, tiles: int) -> Plan:
         Pointer(next(numbers)) if i // 2 < moves and (i % 2 == 0 or indexed) else None
         for i in range(4)
     ]
-    at, ctype = Pointer(job.free), source.ctype(job.dtype)
+    at, ctype = Pointer(job.free, job.zeros), source.ctype(job.dtype)
     parts = max(1, min(cdiv(8 * gpu.sms, r.rows), cdiv(r.n, 4096)))
     count = source.kernel("sort/radix.cu", f"count_digits<{ctype}>", **Rows.define())
     steps = [Step(count, (r.rows * parts,), (256,), (job.x, at, r.pack(), parts))]
@@ -184,8 +185,9 @@ def _radix(job: Job, tile: Tile, tiles: int) -> Plan:
         kernel = source.kernel(
             "sort/radix.cu", source.template("move_tiles", *words), **Rows.define()
         )
-        args = (job.x, job.values, job.indices, *buffers, at, at._replace(offset=counts + 64
-                + i * states), at._replace(offset=counts), r.pack(), tiles, i)  # fmt: skip
+        tickets = at._replace(offset=at.offset + counts)
+        status = at._replace(offset=tickets.offset + 64 + i * states)
+        args = (job.x, job.values, job.indices, *buffers, at, status, tickets, r.pack(), tiles, i)
         shared = tile.size * max(size, 4)
         steps.append(Step(kernel, (r.rows * tiles,), (32 * tile.warps,), args, shared))
     return job.plan(steps, scratch)

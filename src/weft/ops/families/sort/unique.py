@@ -12,18 +12,20 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops.core import library, source
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.families.sort import model, rows, unique_unsorted
 from weft.ops.families.sort.job import Job, Rows
 from weft.ops.families.sort.model import H200
+from weft.ops.families.sort.rows import Tile
 from weft.ops.families.sort.searchsorted import COMPARED
 
-TILE = 2048
-"""Elements of a block; as in unique.cu."""
-ONE_TILE = 2048
-"""The most elements that one block numbers without buffers of zeros."""
+TILE = Tile(8, 8)
+"""The elements of a block that looks back at others."""
+ALONE = (Tile(32, 2), Tile(32, 16))
+"""Those of a block that numbers all groups; the last one takes what `rows.BLOCKS` sort."""
 KEPT = 2**20
 """Bytes of a result that may remain unused behind its elements."""
 
@@ -84,7 +86,7 @@ def _outputs(n: int, dtype: torch.dtype, inverse: bool, counts: bool) -> tuple[B
     return (
         Buffer((n,), dtype),
         Buffer((n if inverse else 0,), torch.int64),
-        Buffer((n if counts else 0,), torch.int64, zeroed=True),
+        Buffer((n if counts else 0,), torch.int64),
         Buffer((1,), torch.int64, zeroed=n == 0),
     )
 
@@ -103,38 +105,32 @@ def _sorting(request: Request, outputs: tuple[Buffer, ...]) -> list[Candidate]:
     x, (n,) = request.first, request.first.shape
     inverse, counts = request.options["inverse"], request.options["counts"]
     first = 1 + len(outputs)
-    one_tile = n <= ONE_TILE
+    alone = n <= rows.BLOCKS[-1].size
+    blocks = 1 if alone else cdiv(n, TILE.size)
     scratch = [Buffer((n,), x.dtype)]
-    if one_tile:
-        outputs = tuple(buffer._replace(zeroed=False) for buffer in outputs)
-    else:
-        scratch.append(Buffer((1 + cdiv(n, TILE),), torch.int64, zeroed=True))
     if inverse:
         scratch.append(Buffer((n,), torch.int64))
     order = Pointer(first + len(scratch) - 1) if inverse else None
     one = Rows(1, 1, n, 0, 0, x.strides[0], 0, 0, 1, 0, n, False)
+    # Longer rows are sorted by radix passes, whose zeros have room for the words of tiles.
     made = Job(
         one, x.dtype, request.target, Pointer(0), Pointer(first), order, outputs,
-        first + len(scratch), (), tuple(scratch),
+        first + len(scratch), (), tuple(scratch), 0 if alone else 8 * (1 + blocks),
     )  # fmt: skip
-    gpu, blocks = request.target, cdiv(n, TILE)
-    moved = n * (2 * x.itemsize + (16 if inverse else 0) + (16 if counts else 0))
+    gpu = request.target
+    moved = n * (2 * x.itemsize + (16 if inverse else 0) + (8 if counts else 0))
     time = gpu.launch + H200.latency + model.moved(gpu, moved)
-    time += 0 if one_tile else H200.clear * (1 + counts)
 
     def build(candidate: Candidate) -> Plan:
         plan, ctype = candidate.build(), source.ctype(x.dtype)
         types = f"{ctype}, {COMPARED.get(x.dtype, ctype)}"
         results = (Pointer(1), Pointer(2) if inverse else None, Pointer(3) if counts else None)
-        args = (Pointer(first), order, *results, Pointer(4))
-        if one_tile:
-            kernel = source.kernel(
-                "sort/unique_tile.cu", f"number_tile<{types}, {ONE_TILE // 1024}>"
-            )
-            step = Step(kernel, (1,), (1024,), (*args, n))
-        else:
-            kernel = source.kernel("sort/unique.cu", f"number_groups<{types}>")
-            step = Step(kernel, (blocks,), (256,), (*args, Pointer(first + 1), n))
+        states = None if alone else Pointer(made.free)
+        args = (Pointer(first), order, *results, Pointer(4), states, n)
+        tile = next(t for t in ALONE if t.size >= n) if alone else TILE
+        name = source.template("number_groups", types, tile.warps, tile.items, alone)
+        kernel = source.kernel("sort/unique.cu", name)
+        step = Step(kernel, (blocks,), (32 * tile.warps,), args)
         return replace(plan, steps=(*plan.steps, step))
 
     return [
@@ -144,12 +140,7 @@ def _sorting(request: Request, outputs: tuple[Buffer, ...]) -> list[Candidate]:
 
 
 def _check_groups(input: Any, inverse: bool, counts: bool) -> None:
-    if input.dtype not in source.CTYPES:
-        raise ArgumentError(
-            "weft.ops.unique: input has a dtype that has no order",
-            got=str(input.dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
-        )
+    check_dtype("unique", "input", input)
 
 
 def _fake(input: Any, inverse: bool, counts: bool) -> Any:

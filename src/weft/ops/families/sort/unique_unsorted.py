@@ -29,20 +29,19 @@ def candidates(request: Request, outputs: tuple[Buffer, ...]) -> Iterator[Candid
     """The candidates for the results of `unique_groups`: values, inverse, counts and total."""
     x, (n,) = request.first, request.first.shape
     inverse, counts = request.options["inverse"], request.options["counts"]
-    # No kernel here adds to what the results hold.
-    results = tuple(buffer._replace(zeroed=False) for buffer in outputs)
     if n <= FEW:
         instructions = 2 * n * 8.0
         time = model.busy(request.target, 1, FEW // 32, 1, instructions)
         cost = request.target.launch + H200.latency + time
-        yield Candidate("pairs", cost, f"{n} elements", lambda: _pairs(request, results))
+        yield Candidate("pairs", cost, f"{n} elements", lambda: _pairs(request, outputs))
     if x.itemsize <= 2 and not inverse and n < 2**31:
-        cost = 2 * request.target.launch + (1 + counts) * H200.clear + 2 * H200.latency
+        cost = 2 * request.target.launch + H200.clear + 2 * H200.latency
         cost += model.moved(request.target, n * x.itemsize)
         if counts:
-            cost += _parts(x) * n / (H200.tallied * request.target.sms)
+            rate = H200.tallied if _copies(x) == 1 else H200.tallied_by_lanes
+            cost += _parts(x) * n / (rate * request.target.sms)
         name = "tally" if counts else "presence"
-        yield Candidate(name, cost, f"{n} elements", lambda: _presence(request, results))
+        yield Candidate(name, cost, f"{n} elements", lambda: _presence(request, outputs))
 
 
 def _pairs(request: Request, results: tuple[Buffer, ...]) -> Plan:
@@ -63,25 +62,28 @@ def _parts(x: Layout) -> int:
     return int(cdiv(2 ** (8 * x.itemsize), PART))
 
 
+def _copies(x: Layout) -> int:
+    """Copies of the counts of `tally`: one for each lane where there is room."""
+    return 32 if x.itemsize == 1 else 1
+
+
 def _presence(request: Request, results: tuple[Buffer, ...]) -> Plan:
     x, (n,) = request.first, request.first.shape
     kind, sms = source.ctype(x.dtype), request.target.sms
     first, counted = 1 + len(results), request.options["counts"]
-    present, nans = Pointer(first), Pointer(first + 1)
-    tallies = Pointer(first + 2) if counted else None
-    scratch = [
-        Buffer((WORDS,), torch.int32, zeroed=True),
-        Buffer((1,), torch.int64, zeroed=True),
-    ]
+    values = 2 ** (8 * x.itemsize)
+    # One buffer of zeros: each would take a launch.
+    nans, present = Pointer(first), Pointer(first, 4)
+    tallies = Pointer(first, 4 + 4 * WORDS) if counted else None
+    zeros = Buffer((1 + WORDS + (values if counted else 0),), torch.int32, zeroed=True)
     if counted:
-        scratch.append(Buffer((2 ** (8 * x.itemsize),), torch.int32, zeroed=True))
-        keys = min(PART, 2 ** (8 * x.itemsize))
+        keys, copies = min(PART, values), _copies(x)
         mark = Step(
-            source.kernel("sort/presence.cu", f"tally<{kind}, {keys}>"),
+            source.kernel("sort/presence.cu", f"tally<{kind}, {keys}, {copies}>"),
             (min(cdiv(n, TALLYING * AHEAD), sms), _parts(x)),
             (TALLYING,),
             (Pointer(0), x.strides[0], tallies, present, nans, n),
-            4 * keys,
+            4 * keys * copies,
         )
     else:
         mark = Step(
@@ -90,12 +92,10 @@ def _presence(request: Request, results: tuple[Buffer, ...]) -> Plan:
             (MARKING,),
             (Pointer(0), x.strides[0], present, nans, n),
         )
-    # Blocks besides the first write NaN only: integers have none.
-    blocks = min(cdiv(n, LISTING), sms) if x.dtype.is_floating_point else 1
     listing = Step(
         source.kernel("sort/presence.cu", f"list<{kind}>"),
-        (blocks,),
+        (cdiv(values, LISTING),),
         (LISTING,),
         (present, tallies, nans, Pointer(1), Pointer(3) if counted else None, Pointer(4)),
     )
-    return Plan((mark, listing), results, tuple(scratch))
+    return Plan((mark, listing), results, (zeros,))

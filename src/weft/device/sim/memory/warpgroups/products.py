@@ -15,8 +15,10 @@ from typing import Protocol
 
 from weft.device.sim.layout import Fault
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.warpgroups.steps import WarpgroupSteps
-from weft.device.sim.memory.warpgroups.tiles import CORE, INSIDE, Gather
+from weft.device.sim.memory.warpgroups.agreement import GROUP, Agreement, agree
+from weft.device.sim.memory.warpgroups.multiply import multiply
+from weft.device.sim.memory.warpgroups.product import Issued, Product, product_of
+from weft.device.sim.memory.warpgroups.tiles import CORE, INSIDE
 from weft.device.sim.protocols import FrameSpace
 from weft.device.sim.warpgroup_faults import (
     INCOMPLETE,
@@ -29,29 +31,13 @@ from weft.device.sim.warpgroup_faults import (
 )
 from weft.errors import PtxError
 from weft.ir import Builder, Val
-from weft.ir.tensor_operand import N
 from weft.ptx import cfg
 from weft.ptx.isa import decode
-from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of, operand
-from weft.ptx.isa.matrix.warpgroup_form import PIECE, PIECES, REGISTER, ROWS, WarpgroupForm
-from weft.ptx.model import Imm, Instruction, Operand, Reg, Vec
-from weft.records import dataclass
+from weft.ptx.isa.matrix.warpgroup import ISSUE, operand
+from weft.ptx.isa.matrix.warpgroup_form import REGISTER, ROWS
+from weft.ptx.model import Imm, Instruction, Operand, Reg
 
 _P, _I1, _I32, _I64 = ("ptr", 0), ("i1", 0), ("i32", 0), ("i64", 0)
-GROUP = 4
-"""Warps of a warpgroup."""
-
-
-class Issued:
-    """The record of a product that has been issued."""
-
-    NUMBER, OF_GROUP, ADDS, FIRST, LEFT, RIGHT = 0, 4, 8, 12, 16, 24
-    """Index of the instruction, group, whether the accumulators are added, number of the warp's
-    first 8 rows, descriptors."""
-    METADATA = 64
-    REGISTERS = METADATA + REGISTER
-    """A's registers, if A is not in shared memory."""
-    SIZE = REGISTERS + 4 * REGISTER
 
 
 class Queue:
@@ -61,34 +47,6 @@ class Queue:
     """Oldest and next record (they only grow), and the group that is being collected."""
     HEADER, ROOM = 64, 32
     SIZE = HEADER + ROOM * Issued.SIZE
-
-
-class Agreement:
-    """The last products of a warpgroup, with which those of its four warps are compared."""
-
-    COUNTS, GROUPS, LANDED, COMMITTED, ENTRIES = 0, 16, 32, 64, 192
-    """Numbers of each of its warps: products that it has issued, groups that it has committed,
-    products that are complete under a schedule, and products that it had issued at the end of each
-    of the last `KEPT` groups; entries follow."""
-    NUMBER, INSTRUCTION, LEFT, RIGHT, ENTRY = 0, 4, 8, 16, 32
-    KEPT = 8
-    SIZE = ENTRIES + KEPT * ENTRY
-
-
-@dataclass(frozen=True)
-class _Product:
-    """A product of the program: its form, and the registers of D and A."""
-
-    ins: Instruction
-    form: WarpgroupForm
-    d: tuple[str, ...]
-    a: Operand | None
-
-    @property
-    def left(self) -> list[str]:
-        """The names of A's registers."""
-        items = self.a.items if isinstance(self.a, Vec) else ()
-        return [x.name for x in items if isinstance(x, Reg)]
 
 
 class Registered(Protocol):
@@ -155,7 +113,7 @@ class WarpgroupProducts:
     def issue(self, ins: Instruction) -> None:
         """Check the operands, record the product, and compute it."""
         e, b = self.e, self.e.b
-        product = _product(ins)
+        product = product_of(ins)
         if e.executes_fully:
             self._issue(product)
             return
@@ -166,7 +124,7 @@ class WarpgroupProducts:
             self._issue(product)
         e.forget_mask()
 
-    def _issue(self, product: _Product) -> None:
+    def _issue(self, product: Product) -> None:
         e, b, ins = self.e, self.e.b, product.ins
         warp, rest = e.warp, e.program.warps % GROUP
         if rest:
@@ -232,7 +190,7 @@ class WarpgroupProducts:
     def _agree(self, ins: Instruction, warp: Val, left: Val, right: Val) -> None:
         """Compare the product with that of the warps that have issued it before."""
         e, b = self.e, self.e.b
-        fn = b.helper("wgmma.agree", [_P, _I32, _I32, _I64, _I64], _I1, _agree)
+        fn = b.helper("wgmma.agree", [_P, _I32, _I32, _I64, _I64], _I1, agree)
         at = b.at(e.frames, self._agreements)
         same = fn(at, warp, b.integer("i32", ins.index), left, right)
         with b.when(same ^ 1, rare=True):
@@ -333,7 +291,7 @@ class WarpgroupProducts:
     def _land(self, limit: Val | None) -> None:
         """Complete products in their order, all of them or those of groups before `limit`."""
         e, b = self.e, self.e.b
-        tail, products = self._field(Queue.TAIL), {i.index: _product(i) for i in self._issued}
+        tail, products = self._field(Queue.TAIL), {i.index: product_of(i) for i in self._issued}
 
         def goes_on(head: Val) -> Val:
             more = head.ne(tail)
@@ -345,7 +303,7 @@ class WarpgroupProducts:
         def body(head: Val) -> Val:
             record = self._entry(head)
 
-            def one(product: _Product) -> None:
+            def one(product: Product) -> None:
                 if self._is_late(product):
                     self._store_left(product, record)
                 self._complete(product, record)
@@ -361,18 +319,18 @@ class WarpgroupProducts:
         b.store(head, self._at(Queue.HEAD))
         b.store(head, self._of_warp(Agreement.LANDED))
 
-    def _is_late(self, product: _Product) -> bool:
+    def _is_late(self, product: Product) -> bool:
         """Return whether A's registers can be read when the product completes."""
         return all(self.e.registers.may_be_resident(name) for name in product.left)
 
-    def _store_left(self, product: _Product, record: Val) -> None:
+    def _store_left(self, product: Product, record: Val) -> None:
         """Store A's registers in the record."""
         e, b = self.e, self.e.b
         if product.a is not None:
             for i, v in enumerate(e.read_vector(product.a, "b32")):
                 b.store(v, b.at(record, Issued.REGISTERS + REGISTER * i), 64)
 
-    def _complete(self, product: _Product, record: Val) -> None:
+    def _complete(self, product: Product, record: Val) -> None:
         """Compute a product; its accumulators change. A fault is one of its own instruction."""
         e, b, form = self.e, self.e.b, product.form
         e.ins = product.ins
@@ -381,117 +339,14 @@ class WarpgroupProducts:
             form.name + (".fast" if fast else ""),
             [_P, _P, _P, _P, _I32],
             _I64,
-            lambda x, ps: _multiply(x, form, fast, *ps),
+            lambda x, ps: multiply(x, form, fast, *ps),
         )
         offsets = [e.registers.of(name)[0].offset for name in product.d]
         table = b.table(f"wgmma_registers_{product.ins.index}", "i32", offsets)
         status = fn(record, e.frame, table, e.shared, e.shared_bytes)
         with b.when(status.ne(INSIDE), rare=True):
-            # The operand is above the offset: see `_multiply`.
+            # The operand is above the offset: see `multiply`.
             bits = (status >> 32 << 8) | ((status & 0xFFFFFFFF) << VALUE)
             e.fault(Fault.WARPGROUP, b.integer("i32", 0), bits | encoded(OUTSIDE))
         for name in product.d:
             e.versions[name] = e.versions.get(name, 0) + 1
-
-
-def _product(ins: Instruction) -> _Product:
-    """The form and the registers of a product; their numbers follow from its shape."""
-    form = form_of(ins)
-    d, a = ins.operands[:2]
-    for what, given, count in (("D", d, form.registers), ("A", a, 0 if form.left else 4)):
-        items = given.items if isinstance(given, Vec) else ()
-        if len(items) != count:
-            raise PtxError(
-                f"{ins.opcode}: {what} has {len(items)} registers",
-                allowed=f"{count} for this shape",
-            )
-    assert isinstance(d, Vec)
-    names = tuple(x.name for x in d.items if isinstance(x, Reg))
-    if len(set(names)) < form.registers:
-        raise PtxError(
-            f"{ins.opcode}: a register is missing in D, or is there twice",
-            allowed=f"{form.registers} different registers",
-        )
-    return _Product(ins, form, names, None if form.left else a)
-
-
-def _agree(b: Builder, args: list[Val]) -> Val:
-    """(entries of all groups, warp, instruction, descriptors) -> true if no other warp differs."""
-    groups, warp, index, left, right = args
-    group = b.at(groups, (warp >> 2).zext("i64") * Agreement.SIZE)
-    count = b.at(group, ((warp & (GROUP - 1)) << 2).zext("i64"))
-    number = b.load("i32", 0, count) + 1
-    b.store(number, count)
-    place = (number & (Agreement.KEPT - 1)).zext("i64") * Agreement.ENTRY + Agreement.ENTRIES
-    entry = b.at(group, place)
-    fields = {
-        Agreement.NUMBER: number, Agreement.INSTRUCTION: index,
-        Agreement.LEFT: left, Agreement.RIGHT: right,
-    }  # fmt: skip
-    # Entries are numbered from 1. The first warp of the four fills in an entry; a warp that is far
-    # behind finds a later one, which says nothing.
-    known = b.load("i32", 0, entry)
-    with b.when((known - number).slt(0)):
-        for at, v in fields.items():
-            b.store(v, b.at(entry, at))
-    same = b.integer("i1", 1)
-    for at, v in fields.items():
-        same = same & b.load(v.element, 0, b.at(entry, at)).eq(v)
-    return same | (known - number).sgt(0)
-
-
-_OF_B = 1 << 32
-"""Added to the offset of a piece of B that is outside of shared memory."""
-
-
-def _multiply(
-    b: Builder, form: WarpgroupForm, fast: bool,
-    record: Val, frame: Val, table: Val, shared: Val, size: Val,
-) -> Val:  # fmt: skip
-    """(record, frame, offsets of the accumulators in it, shared memory, its size).
-
-    Return `INSIDE`, or the offset of a piece that is not in shared memory.
-    """
-    a = _left(b, form, record, shared, size)
-    metadata = b.load("i32", 32, b.at(record, Issued.METADATA), 64) if form.sparse else None
-    steps = WarpgroupSteps(b, form, a, metadata, fast=fast)
-    adds = b.load("i32", 0, b.at(record, Issued.ADDS)).ne(0)
-    right = b.load("i64", 0, b.at(record, Issued.RIGHT))
-    count, gather = form.tile_registers, Gather(form.turned[1], form.pieces, N * PIECE)
-    bt = b.array("i8", N * PIECE * form.pieces)
-    c, d = (b.array("i8", REGISTER * count) for _ in range(2))
-    with b.loop(form.n // N) as j:
-        outside = gather(b, shared, size, right, j, bt)
-        with b.when(outside.ne(INSIDE), rare=True):
-            b.ret(outside | _OF_B)
-        offsets = b.at(table, (j * (4 * count)).zext("i64"))
-        places = [
-            b.at(frame, b.load("i32", 0, b.at(offsets, 4 * i)).zext("i64")) for i in range(count)
-        ]
-        for i, place in enumerate(places):
-            old = b.load("i32", 32, place, 64)
-            b.store(adds.select(old, b.zero("i32", 32)), b.at(c, REGISTER * i), 64)
-        steps.tile(bt, c, d)
-        for i, place in enumerate(places):
-            b.store(b.load("i32", 32, b.at(d, REGISTER * i), 64), place, 64)
-    return b.integer("i64", INSIDE)
-
-
-def _left(b: Builder, form: WarpgroupForm, record: Val, shared: Val, size: Val) -> Val:
-    """The warp's rows of A as a tile, with the other sign if the products are subtracted."""
-    left = b.at(record, Issued.REGISTERS)
-    if form.left:
-        left = b.array("i8", PIECES * ROWS * PIECE)
-        descriptor = b.load("i64", 0, b.at(record, Issued.LEFT))
-        first = b.load("i32", 0, b.at(record, Issued.FIRST))
-        gather = Gather(form.turned[0], PIECES, ROWS * PIECE)
-        for half in range(ROWS // CORE):
-            target = b.at(left, half * CORE * PIECE)
-            outside = gather(b, shared, size, descriptor, first + half, target)
-            with b.when(outside.ne(INSIDE), rare=True):
-                b.ret(outside)
-    if form.negated:
-        for i in range(0, PIECES * ROWS * PIECE, 64):
-            word = b.load("i32", 16, b.at(left, i), 64)
-            b.store(word ^ form.sign, b.at(left, i), 64)
-    return left

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.device.clusters import cluster_of
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.run import elements
-from weft.device.sim.run.failures.faults import line_of, width_of
+from weft.device.sim.run.failures.lines import line_of, width_of
 from weft.device.sim.run.heap import HeapBlock
 from weft.device.sim.tools.sanitizer import bounds, texts
 from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record

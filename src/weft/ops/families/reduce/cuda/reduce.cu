@@ -61,6 +61,64 @@ struct Strided : StridedDims {
     __device__ long long beside() const { return written.stride[written.rank - 1]; }
 };
 
+constexpr int TURNS = 4;  // loads that a thread issues before it adds them
+
+// States that are independent of each other: additions to one do not wait for another.
+template <class Op>
+struct Independent {
+    typename Op::State s[TURNS];
+    __device__ Independent() {
+#pragma unroll
+        for (int u = 0; u < TURNS; u++) s[u] = Op::none();
+    }
+    __device__ typename Op::State joined() const {
+        return Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3]));
+    }
+};
+
+// G threads add part `part` of `parts` of a row of `length` neighbours; `each` is the number of
+// vectors in a part, t the number of the thread, `first` that of the first element.
+template <class C, int V, int G, class Op, class T>
+__device__ void add_row(Independent<Op>& found, const T* p, long long length, int part, int parts,
+                        long long each, int t, long long first) {
+    auto& s = found.s;
+    int lead = length ? int(reinterpret_cast<size_t>(p) / sizeof(T) % V) : 0;
+    long long whole = (length + lead) / V, begin = part * each, end = min(whole, begin + each);
+    // The elements before the first whole vector, and behind the last one.
+    if (part == 0 && lead > 0)
+        for (long long at = t; at < min((long long)(V - lead), length); at += G)
+            Op::add(s[0], to<C>(p[at]), first + at);
+    if (part == parts - 1 && (whole > 0 || lead == 0))
+        for (long long at = whole * V - lead + t; at < length; at += G)
+            Op::add(s[1], to<C>(p[at]), first + at);
+    // All loads of a turn are issued before the first addition.
+    for (long long c = max(begin, lead > 0 ? 1ll : 0ll) + t; c < end; c += TURNS * G) {
+        Vector<T, V> v[TURNS];
+#pragma unroll
+        for (int u = 0; u < TURNS; u++)
+            if (c + u * G < end) v[u] = load<V>(p + ((c + u * G) * V - lead));
+#pragma unroll
+        for (int u = 0; u < TURNS; u++)
+            if (c + u * G < end)
+#pragma unroll
+                for (int j = 0; j < V; j++)
+                    Op::add(s[u], to<C>(v[u][j]), first + (c + u * G) * V - lead + j);
+    }
+}
+
+// Joins the states of `parts` blocks of BLOCK threads in the last one of them to come here. False
+// in others. `states` has room for them; `counter` is 0 before and after.
+template <class Op, int BLOCK>
+__device__ bool join_parts(typename Op::State& all, typename Op::State* states, int* counter,
+                           int part, int parts) {
+    if (threadIdx.x == 0) states[part] = all;
+    if (!is_last_block(counter, parts)) return false;
+    all = Op::none();
+    for (int i = threadIdx.x; i < parts; i += BLOCK) all = Op::join(all, states[i]);
+    all = block_reduce<BLOCK>(all, Op::none(), Op::join);
+    return true;
+}
+
 // G threads reduce a row of neighbours, or a part of it; the last block of a row joins the parts.
 // `each` is the number of vectors in a part, `scale` what `finish` needs.
 template <class T, class C, class O, template <class> class Operation, int V, int G, class Place>
@@ -74,45 +132,39 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
     int part = blockIdx.x % parts, t = threadIdx.x % G;
     bool there = row < count;
     const T* p = x + (there ? place.line(row) : 0);
-    int lead = there ? int(reinterpret_cast<size_t>(p) / sizeof(T) % V) : 0;
-    long long length = there ? n : 0, whole = (length + lead) / V, begin = part * each,
-              end = min(whole, begin + each);
-    constexpr int TURNS =
-        4;  // states that are independent of each other: additions of one do not wait for another
-    State s[TURNS];
-#pragma unroll
-    for (int u = 0; u < TURNS; u++) s[u] = Op::none();
-    // The elements before the first whole vector, and behind the last one.
-    if (part == 0 && lead > 0)
-        for (long long at = t; at < min((long long)(V - lead), length); at += G)
-            Op::add(s[0], to<C>(p[at]), at);
-    if (part == parts - 1 && (whole > 0 || lead == 0))
-        for (long long at = whole * V - lead + t; at < length; at += G)
-            Op::add(s[1], to<C>(p[at]), at);
-    // All loads of a turn are issued before the first addition.
-    for (long long c = max(begin, lead > 0 ? 1ll : 0ll) + t; c < end; c += TURNS * G) {
-        Vector<T, V> v[TURNS];
-#pragma unroll
-        for (int u = 0; u < TURNS; u++)
-            if (c + u * G < end) v[u] = load<V>(p + ((c + u * G) * V - lead));
-#pragma unroll
-        for (int u = 0; u < TURNS; u++)
-            if (c + u * G < end)
-#pragma unroll
-                for (int j = 0; j < V; j++)
-                    Op::add(s[u], to<C>(v[u][j]), (c + u * G) * V - lead + j);
-    }
-    State all =
-        block_reduce<G>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])), Op::none(), Op::join);
-    if (parts > 1) {  // then G is 256
+    Independent<Op> own;
+    add_row<C, V, G>(own, p, there ? n : 0, part, parts, each, t, 0);
+    State all = block_reduce<G>(own.joined(), Op::none(), Op::join);
+    if (parts > 1) {  // then G is the number of threads
         State* states = static_cast<State*>(found) + row * parts;
-        if (threadIdx.x == 0) states[part] = all;
-        if (!is_last_block(counters + row, parts)) return;
-        all = Op::none();
-        for (int i = threadIdx.x; i < parts; i += BLOCK) all = Op::join(all, states[i]);
-        all = block_reduce<G>(all, Op::none(), Op::join);
+        if (!join_parts<Op, BLOCK>(all, states, counters + row, part, parts)) return;
     }
     if (there && t == 0) y[place.line_result(row)] = to<O>(Op::finish(all, scale));
+}
+
+// The same for rows of `lines` lines of n neighbours, anywhere in memory: G threads have a line at
+// a time, and `parts` blocks a row.
+template <class T, class C, class O, template <class> class Operation, int V, int G>
+__global__ void __launch_bounds__(256)
+    lines(const T* x, O* y, void* found, int* counters, const Strided place, int lines, int n,
+          int parts, double scale) {
+    using Op = Operation<C>;
+    using State = typename Op::State;
+    constexpr int TOGETHER = 256 / G;
+    long long row = blockIdx.x / parts;
+    int part = blockIdx.x % parts;
+    const T* p = x + place.line(row);
+    Independent<Op> own;
+    for (int line = part * TOGETHER + threadIdx.x / G; line < lines; line += parts * TOGETHER) {
+        long long first = (long long)line * n;
+        add_row<C, V, G>(own, p + place.row(first), n, 0, 1, n, threadIdx.x % G, first);
+    }
+    State all = block_reduce<256>(own.joined(), Op::none(), Op::join);
+    if (parts > 1) {
+        State* states = static_cast<State*>(found) + row * parts;
+        if (!join_parts<Op, 256>(all, states, counters + row, part, parts)) return;
+    }
+    if (threadIdx.x == 0) y[place.line_result(row)] = to<O>(Op::finish(all, scale));
 }
 
 // Small planes of n x inner neighbours without gaps: a block reads `planes` of them as they are in
