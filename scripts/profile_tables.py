@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
-EXACT = ("l1tex__t_", "l1tex__data_", "memory_l1_", "lts__t_sectors_srcunit_tex_op_atom",
-         "lts__t_sectors_srcunit_tex_op_red")  # fmt: skip
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from profiled.exact import is_exact  # noqa: E402
+
+RECORDS = BENCHMARKS / "records"
 MISSES = "l1tex__m_xbar2l1tex_read_sectors.sum"
 SMALL = 100_000
 """Bytes: with less traffic, what a launch itself needs outweighs what its kernel does."""
@@ -21,10 +25,6 @@ def newest(name: str) -> dict[str, Any]:
     return run
 
 
-def is_exact(name: str) -> bool:
-    return name.startswith(EXACT) and "lookup" not in name
-
-
 def reason(name: str, both: dict[str, list[float]], marks: Sequence[str] = ()) -> str:
     """The letter of the reason why an exact counter differs, as in docs/profile.md."""
     mine, theirs = both[name]
@@ -32,6 +32,8 @@ def reason(name: str, both: dict[str, list[float]], marks: Sequence[str] = ()) -
         name.startswith(("l1tex__data_", "memory_l1_")),
         name.endswith("global_op_ld.sum"),
     )
+    if "op_tma_" in name:
+        return "g"
     if "waits" in marks and loads and ("requests" in name or "sectors" in name):
         return "e"
     if "cp.async.cg" in marks and (loads or name.startswith("memory_l1_")):

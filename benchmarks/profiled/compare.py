@@ -8,6 +8,7 @@ from rich.table import Table
 
 import weft
 from profiled.case import Case
+from profiled.exact import is_exact
 from profiled.launches import arguments, launch
 from weft.device import models
 from weft.measure.profile.profile import fit
@@ -21,9 +22,6 @@ SAME_AS_PTX = {
     "smsp__sass_branch_targets_threads_divergent.sum":
         "sim:ptx__branch_targets_threads_divergent.sum",
 }  # fmt: skip
-EXACT = ("l1tex__t_requests_", "l1tex__t_sectors_", "l1tex__t_set_", "l1tex__t_output_",
-         "l1tex__data_", "memory_l1_", "lts__t_sectors_srcunit_tex_op_red",
-         "lts__t_sectors_srcunit_tex_op_atom")  # fmt: skip
 
 
 def compare(case: Case, counted: dict[str, Any]) -> dict[str, Any]:
@@ -53,11 +51,6 @@ def _marks(profile: weft.Profile) -> list[str]:
         "waits": any(p[0] == "ld" and {"volatile", "acquire", "relaxed"} & set(p) for p in ran),
     }
     return [mark for mark, does in found.items() if does]
-
-
-def is_exact(name: str) -> bool:
-    """True if the counter must be equal."""
-    return name.startswith(EXACT) and "lookup" not in name
 
 
 def show(rows: list[dict[str, Any]]) -> Table:

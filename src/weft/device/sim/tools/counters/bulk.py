@@ -67,7 +67,7 @@ def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
         elif near:
             _near(b, *blocks)(row, sizes, lanes, *blocks)
         else:
-            fn = _far(b, route, *blocks)
+            fn = _far(b, route, *blocks, pieces=not decode(access.ins).is_tensor)
             fn(rows.launch(), rows.counters(), row, sizes, addresses, lanes, *blocks)
 
 
@@ -121,14 +121,14 @@ def _across(b: Builder) -> Callable[..., Val]:
         def one(lane: Val) -> None:
             nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2)).zext("i64")
             address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
-            _sectors(x, row, address, nbytes)
+            _sectors(x, row, address, nbytes, pieces=True)
 
         each_lane(x, lanes, one)
 
     return b.helper("count_bulk_across", [P, P, P, I32], None, body)
 
 
-def _far(b: Builder, route: str, *blocks: Val) -> Callable[..., Val]:
+def _far(b: Builder, route: str, *blocks: Val, pieces: bool) -> Callable[..., Val]:
     """(launch, worker, row, sizes, addresses, lanes): the side in global memory; `blocks` likewise.
 
     ARRIVED counts the sectors that go to shared memory: those of a multicast for each block.
@@ -143,7 +143,7 @@ def _far(b: Builder, route: str, *blocks: Val) -> Callable[..., Val]:
             address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
             first = pretended(x, launch, row, address)
             with x.when(first.ne(NOWHERE)):
-                touched = _sectors(x, row, first, nbytes)
+                touched = _sectors(x, row, first, nbytes, pieces=pieces)
                 for table in counts:
                     n = x.load("i32", 0, x.at(table, lane.zext("i64") << 2)).zext("i64")
                     touched = touched * n
@@ -152,13 +152,19 @@ def _far(b: Builder, route: str, *blocks: Val) -> Callable[..., Val]:
 
         each_lane(x, lanes, one)
 
-    name = f"count_bulk_{route}{'_multicast' if blocks else ''}"
+    name = f"count_bulk_{route}{'_multicast' if blocks else ''}{'_pieces' if pieces else ''}"
     return b.helper(name, [P, P, P, P, P, I32, *(P for _ in blocks)], None, body)
 
 
-def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> Val:
-    """Count the bytes of a range and the sectors that it touches, which are returned."""
+def _sectors(b: Builder, row: Val, first: Val, nbytes: Val, *, pieces: bool) -> Val:
+    """Count the bytes of a range and the sectors that it takes, which are returned.
+
+    The engine moves `pieces` of 128 bytes; two of them take a sector that both are in twice.
+    """
     touched = ((first + (nbytes - 1)) >> SECTOR) - (first >> SECTOR) + 1
+    if pieces:
+        twice = (nbytes - 1) >> LINE
+        touched = touched + (first & 31).ne(0).select(twice, b.integer("i64", 0))
     for at, v in (
         (CounterRow.BYTES, nbytes),
         (CounterRow.SECTORS, touched),
