@@ -55,6 +55,7 @@ template <class T, int M, int MASK>
 struct Rows {
     Row<T, MASK> of[M][2];
 
+    __device__ Rows() {}
     // Packed rows from `first` on; there are `rows`.
     __device__ Rows(const Problem& p, const Span& span, const void* mask, int batch, int head,
                     int first, int rows) {
@@ -144,25 +145,31 @@ struct Online {
     // Turns scores into weights relative to `most`, and adds them up.
     template <bool GUARDED, int N>
     __device__ void exponentials(float (&s)[M][N][4], float scale) {
+        float base[M][2];
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                float base = GUARDED && most[m][half] == NONE ? 0 : most[m][half] * scale;
-                if (huge) {
+            for (int half = 0; half < 2; ++half)
+                base[m][half] = GUARDED && most[m][half] == NONE ? 0 : most[m][half] * scale;
+        if (huge) {
 #pragma unroll
-                    for (int n = 0; n < N; ++n)
-                        s[m][n][2 * half] -= most[m][half], s[m][n][2 * half + 1] -= most[m][half];
-                    base = 0;
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                    for (int n = 0; n < N; ++n) s[m][n][i] -= most[m][i / 2];
+                    base[m][i / 2] = 0;
                 }
+        }
 #pragma unroll
-                for (int n = 0; n < N; ++n)
+        for (int m = 0; m < M; ++m)
 #pragma unroll
-                    for (int i = 2 * half; i < 2 * half + 2; ++i) {
-                        s[m][n][i] = exp2_approx(fmaf(s[m][n][i], scale, -base));
-                        sum[m][half] += s[m][n][i];
-                    }
-            }
+            for (int n = 0; n < N; ++n)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    s[m][n][i] = exp2_approx(fmaf(s[m][n][i], scale, -base[m][i / 2]));
+                    sum[m][i / 2] += s[m][n][i];
+                }
     }
 
     // Turns scores into weights; scales the results `o` where maxima have grown.
