@@ -36,6 +36,9 @@ class Units(Struct):
 
     rows: Annotated[Int, "of a unit"]
     count: Annotated[Int, "units of an item"]
+    in_head: Annotated[Int, "items of a head, or of packed heads"]
+    heads: Annotated[Int, "or groups of packed heads"]
+    items: Annotated[Int, "of all heads and parts"]
 
 
 def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
@@ -61,7 +64,9 @@ def _divisions(p: Problem, tile: TmaTile, gpu: Target) -> Iterator[Work]:
     rows = UNIT // pack * pack
     whole = cdiv(p.rows * pack, rows)  # units of a head
     counts = {min(tile.warpgroups, whole)}
-    if cdiv(p.keys, tile.keys) <= tile.stages and not tile.in_turns:  # keys and values stay in shared memory
+    if (
+        cdiv(p.keys, tile.keys) <= tile.stages and not tile.in_turns
+    ):  # keys and values stay in shared memory
         counts |= {n for n in (2, 3, 4, 6, 8, 12, 16) if n < whole} | {min(whole, 24)}
     for count in sorted(counts):
         one = Work(count, pack, rows, 1)
@@ -87,10 +92,9 @@ def _sizes(job: AttentionJob) -> tuple[int, int]:
 def _plan(job: AttentionJob, tile: TmaTile, work: Work, gpu: Target) -> Plan:
     p, (rows, keys) = job.problem, _sizes(job)
     split = work.parts > 1
-    shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask, split)
-    words = source.template(
-        "attend", source.ctype(p.dtype), *shape, tile.in_turns, tile.registers
-    )  # fmt: skip
+    shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask)
+    kinds = (split, work.pack > 1, tile.in_turns, tile.registers)
+    words = source.template("attend", source.ctype(p.dtype), *shape, *kinds)
     kernel = source.kernel("attention/tma_forward.cu", words, **Units.define())
     items, heads = work.items(p), p.heads // work.pack * p.batch
     at_once = model.heads_at_once(p, gpu, work.in_head(p), heads)
@@ -102,10 +106,9 @@ def _plan(job: AttentionJob, tile: TmaTile, work: Work, gpu: Target) -> Plan:
     scratch = (Buffer((items * work.count * work.parts * UNIT * (p.head + 1),), torch.float32),)
     partial = Pointer(job.operands.first + len(job.operands.scratch)) if split else None
     problem = p.packed(job.strides, work.pack, work.parts, at_once)
-    args = (
-        q, k, v, *job.pointers[3:], partial, Counters(), problem,
-        Units(work.rows, work.count).pack(),
-    )  # fmt: skip
+    in_head, packed = work.in_head(p), p.heads // work.pack
+    units = Units(work.rows, work.count, in_head, packed, items * work.parts)
+    args = (q, k, v, *job.pointers[3:], partial, Counters(), problem, units.pack())
     grid = (min(items * work.parts, gpu.sms),)
     shared = tile.shared(p.head, work.parts)
     step = Step(kernel, grid, (tile.threads,), args, shared)

@@ -33,14 +33,16 @@ struct Partial {
         else *reinterpret_cast<float2*>(at) = make_float2(x, y);
     }
 
-    // The results of a warp whose first row is `first`, and their logarithms to base 2.
+    // The results of a warp whose first row is `first`, and their logarithms to base 2; rows from
+    // `rows` on are left out.
     template <int M, int WIDTH>
-    __device__ void write_rows(const float (&o)[M][WIDTH][4], const float (&logs)[M][2],
-                               int first) const {
+    __device__ void write_rows(const float (&o)[M][WIDTH][4], const float (&logs)[M][2], int first,
+                               int rows = BM) const {
         int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < M * 2; ++i) {
             int r = first + i * 8 + lane / 4;
+            if (r >= rows) continue;
             if (lane % 4 == 0) write(log(r), logs[i / 2][i % 2]);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n)

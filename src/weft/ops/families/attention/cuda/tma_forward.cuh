@@ -15,47 +15,53 @@
 
 STRUCT_UNITS;
 
-// The rows of an item, from `first` on, and the tiles of keys that they see, from `begin` to `end`.
+// An item of work, as the warp that copies hands it to the others: `rows` are those of its head, or
+// of packed heads, and those of the item begin with `first`. It has `count` units, or -1 as the end
+// of all work, and tiles of keys from `begin` up to `end`.
 struct Item {
-    Place at;
-    Span span;
-    int first, rows, head, count, begin, end;
-
-    __device__ Item(const Problem& p, const Units& units, const int* starts_q, const int* starts_k,
-                    int id, int keys)
-        : at(p, (p.rows * p.pack + units.count * units.rows - 1) / (units.count * units.rows),
-             p.heads / p.pack, 0, p.batch * (p.heads / p.pack), id),
-          span(p, starts_q, starts_k, at.batch) {
-        first = at.tile * units.count * units.rows, rows = span.rows * p.pack;
-        head = at.head * p.pack;
-        count = max(0, min(units.count, (rows - first + units.rows - 1) / units.rows));
-        at.share(p, seen(p, first, count * units.rows, keys), begin, end);
-        if (count) end = max(end, begin + 1);  // rows that see no key have a tile that is hidden
-        begin = shuffle(begin, 0), end = shuffle(end, 0), count = shuffle(count, 0);
-    }
-    // Tiles with a key that one of `number` rows from `row` on sees.
-    __device__ int seen(const Problem& p, int row, int number, int keys) const {
-        if (row >= rows) return 0;
-        int last = (min(row + number, rows) - 1) / p.pack + span.diagonal + 1;
-        return ((p.causal ? max(0, min(span.keys, last)) : span.keys) + keys - 1) / keys;
-    }
-    // Tiles of which all rows from `row` on see all keys.
-    __device__ int whole(const Problem& p, int row, int keys) const {
-        int last = row / p.pack + span.diagonal + 1;
-        return (p.causal ? max(0, min(span.keys, last)) : span.keys) / keys;
-    }
+    int batch, head, row0, first, rows, keys, diagonal, count, begin, end, part, number;
 };
 
-// Where the results of a unit go; `rows` are those of its head.
-struct Results {
-    int batch, head, row0, first, rows, part, number;
+// The place of an item in the tensors, and its copy in shared memory.
+template <bool PACKED>
+struct Decoder {
+    const Problem& p;
+    const Units& units;
+
+    __device__ int query(int row) const { return PACKED ? row / p.pack : row; }
+    // Tiles of `keys` keys with one that a row before `end` sees.
+    __device__ int seen(const Item& x, int end, int keys) const {
+        int last = query(min(end, x.rows) - 1) + x.diagonal + 1;
+        return ((p.causal ? max(0, min(x.keys, last)) : x.keys) + keys - 1) / keys;
+    }
+    // Tiles of which all rows from `row` on see all keys.
+    __device__ int whole(const Item& x, int row, int keys) const {
+        int last = query(row) + x.diagonal + 1;
+        return (p.causal ? max(0, min(x.keys, last)) : x.keys) / keys;
+    }
+    __device__ Item item(const int* starts_q, const int* starts_k, int id, int keys) const {
+        Item x;
+        x.count = -1;
+        if (id >= units.items) return x;
+        Place at(p, units.in_head, units.heads, 0, p.batch * units.heads, id);
+        Span span(p, starts_q, starts_k, at.batch);
+        int size = units.count * units.rows;
+        x.batch = at.batch, x.head = PACKED ? at.head * p.pack : at.head, x.part = at.part;
+        x.row0 = span.row0, x.first = at.tile * size,
+        x.rows = PACKED ? span.rows * p.pack : span.rows;
+        x.keys = span.keys, x.diagonal = span.diagonal, x.number = at.number * units.count;
+        x.count = max(0, min(units.count, (x.rows - x.first + units.rows - 1) / units.rows));
+        at.share(p, x.count ? seen(x, x.first + x.count * units.rows, keys) : 0, x.begin, x.end);
+        if (x.count) x.end = max(x.end, x.begin + 1);  // rows that see no key have a hidden tile
+        return x;
+    }
 };
 
 // SLOTS: units of queries in shared memory for each warpgroup. REGISTERS: the queries are left
 // operands from registers, and their slot is free as soon as they are there. IN_TURNS: warpgroups
 // issue their products one after another.
 template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, bool SPLIT,
-          bool IN_TURNS, bool REGISTERS>
+          bool PACKED, bool IN_TURNS, bool REGISTERS>
 __device__ void attend_units(const TensorMap& q, const TensorMap& k, const TensorMap& v,
                              const void* mask, T* o, float* lse, const int* starts_q,
                              const int* starts_k, float* partial, int* counters, const Problem& p,
@@ -67,13 +73,14 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     __shared__ Stages<SLOTS> queries[WARPGROUPS];
     __shared__ Stages<STAGES> keys, values;
     __shared__ Barrier spare;
-    __shared__ Tickets tickets;
+    __shared__ Stages<2> handed;
+    __shared__ Item next_items[2];
     __shared__ int last_part[WARPGROUPS];
-    __shared__ Results waiting[WARPGROUPS * 4];  // each warp's, of the unit whose product waits
+    __shared__ Item waiting[WARPGROUPS * 4];  // each warp's, with the unit whose product waits
     unsigned qs = slab_aligned(shared_address(memory)), ks = qs + WARPGROUPS * SLOTS * QUERIES,
              vs = ks + STAGES * TILE, table = vs + STAGES * TILE;
     if (threadIdx.x == 0) {
-        tickets.start(WARPGROUPS * 4 + 1);
+        handed.init(1, WARPGROUPS * 4);
         for (int i = 0; i < WARPGROUPS; ++i) queries[i].init(1, 4);
         keys.init(1, WARPGROUPS * 4), values.init(1, WARPGROUPS * 4), spare.init(1);
         publish_barriers();
@@ -84,21 +91,26 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         publish_tiles();
     }
     __syncthreads();
-    int items = (p.rows * p.pack + units.count * units.rows - 1) / (units.count * units.rows) *
-                (p.heads / p.pack) * p.batch * p.parts;
+    const Decoder<PACKED> decoder{p, units};
     int warpgroup = warpgroup_index(), lane = threadIdx.x % 32;
 
     if (warpgroup == WARPGROUPS) {
-        if constexpr (WARPGROUPS > 1) fewer_registers<WARPGROUPS == 3 ? 32 : 40>();
+        if constexpr (WARPGROUPS > 1)
+            fewer_registers<WARPGROUPS == 2 ? 40 : WARPGROUPS == 3 ? 32 : 24>();
         if (threadIdx.x % 128 >= 32) return;
         if (lane == 0) prefetch_map(q), prefetch_map(k), prefetch_map(v);
         Turn<STAGES> turn;
-        int base = 0, round = 0, spares = 0;
+        Turn<2> hand;
+        int base = 0, spares = 0, id = blockIdx.x;
 #pragma unroll 1
-        for (int id; (id = tickets.take(round)) < items; ++round) {
-            int next = lane == 0 ? tickets.draw(counters) : 0;
-            Item work(p, units, starts_q, starts_k, id, BN);
-            int b = work.at.batch, head = work.head / p.group;
+        for (;; hand.next()) {
+            Item work = decoder.item(starts_q, starts_k, id, BN);
+            handed.wait_empty(hand);
+            if (lane == 0) next_items[hand.stage] = work, handed.full[hand.stage].arrive();
+            if (work.count < 0) break;
+            int next = lane == 0 ? Tickets::draw(counters) : 0;
+            int b = work.batch, head = work.head / p.group;
+            int key0 = starts_k ? starts_k[b] : 0;
             auto fetch_unit = [&](int u) {
                 int n = base + u, w = n % WARPGROUPS, slot = n / WARPGROUPS % SLOTS;
                 Stages<SLOTS>& of = queries[w];
@@ -109,15 +121,14 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 for (int i = 0; i < SLABS; ++i)
                     load_box(qs + (w * SLOTS + slot) * QUERIES + i * slab_bytes(64), q,
                              of.full[slot], i * 64, work.head,
-                             work.span.row0 + (work.first + u * units.rows) / p.pack, b);
+                             work.row0 + decoder.query(work.first + u * units.rows), b);
             };
             auto fetch_tile = [&](unsigned to, const TensorMap& map, Barrier& full, int j) {
                 if (lane) return;
                 full.arrive_expecting(TILE);
 #pragma unroll
                 for (int i = 0; i < SLABS; ++i)
-                    load_box(to + i * slab_bytes(BN), map, full, i * 64, work.span.key0 + j * BN,
-                             head, b);
+                    load_box(to + i * slab_bytes(BN), map, full, i * 64, key0 + j * BN, head, b);
             };
 #pragma unroll 1
             for (int u = 0; u < min(work.count, WARPGROUPS); ++u) fetch_unit(u);
@@ -127,7 +138,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 fetch_tile(ks + turn.stage * TILE, k, keys.full[turn.stage], j);
                 values.wait_empty(turn);
                 unsigned to = vs + turn.stage * TILE;
-                int rows = work.span.keys - j * BN;
+                int rows = work.keys - j * BN;
                 if (!starts_k || rows >= BN) {
                     fetch_tile(to, v, values.full[turn.stage], j);
                     continue;
@@ -148,13 +159,13 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
 #pragma unroll 1
             for (int u = WARPGROUPS; u < work.count; ++u) fetch_unit(u);
             base += work.count;
-            if (lane == 0) tickets.put(round + 1, next);
-            __syncwarp();
+            id = shuffle(next, 0);
         }
-        if (lane == 0) tickets.end(counters);
+        if (lane == 0) Tickets::end(counters);
         return;
     }
-    if constexpr (WARPGROUPS > 1) more_registers<WARPGROUPS == 3 ? 160 : 232>();
+    if constexpr (WARPGROUPS > 1)
+        more_registers<WARPGROUPS == 2 ? 232 : WARPGROUPS == 3 ? 160 : 120>();
     int warp = threadIdx.x / 32 % 4;
     unsigned long long right = wgmma_rows(ks), right_values = wgmma_columns<BN>(vs), left = 0;
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
@@ -212,9 +223,11 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     // Stores the results of a unit, or its part of them; `of` has its sums.
     auto store_unit = [&](Online<1>& of) {
         of.finish(result, scale);
-        const Results out = waiting[threadIdx.x / 32];
+        const Item out = waiting[threadIdx.x / 32];
         auto row_of = [&](auto* to, const Strides& by, int r) {
-            return to + by.at(out.batch, out.head + r % p.pack, out.row0 + r / p.pack);
+            int query = decoder.query(r);
+            return to + by.at(out.batch, PACKED ? out.head + r - query * p.pack : out.head,
+                              out.row0 + query);
         };
         int mine = out.first + warp * 16, rows = min(out.rows, out.first + units.rows);
         if constexpr (!SPLIT) {
@@ -230,8 +243,8 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         } else {
             Partial<HEAD, 64, true> all{partial};
             all.of(static_cast<long long>(out.number) * p.parts + out.part)
-                .write_rows(result, of.most, warp * 16);
-            Team<128> team{4 + warpgroup};
+                .write_rows(result, of.most, warp * 16, rows - out.first);
+            Team<128> team{8 + warpgroup};
             if (!team.is_last(counters + 2 + out.number, p.parts, last_part + warpgroup)) return;
             bool whole = (p.width | p.o.batch | p.o.head | p.o.row) % 4 == 0;
             float* room = reinterpret_cast<float*>(memory + (table - shared_address(memory))) +
@@ -247,43 +260,40 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 });
         }
     };
-    // START: nothing is under way. NEXT: the last products of the unit before are issued with the
-    // first scores of this one.
-    enum { START, NEXT, LATER };
-    auto step = [&](auto kind, auto guarded, int tile, int j, bool last) {
-        constexpr int KIND = decltype(kind)::value;
-        constexpr bool GUARDED = decltype(guarded)::value;
+    // A step of a unit. START: nothing is under way; otherwise the first step of a unit issues the
+    // last products of the unit before, whose results it stores.
+    auto step = [&](auto start, bool first, int tile, int j, bool guarded, bool last) {
+        constexpr bool START = decltype(start)::value;
         int stage = tile % STAGES;
         keys.full[stage].wait(tile / STAGES % 2);
-        if constexpr (KIND != START) wait_values();
+        if constexpr (!START) wait_values();
         my_turn();
         wgmma_begin();
         multiply_keys(stage);
-        if constexpr (KIND != START) multiply_values();
+        if constexpr (!START) multiply_values();
         next_turn();
-        wgmma_wait<KIND == START ? 0 : 1>();
+        wgmma_wait<START ? 0 : 1>();
         wgmma_results(s[0]);
         if (last) release(keys.empty[stage]);
-        [[maybe_unused]] Online<1> ended;
-        if constexpr (KIND == NEXT) ended = online;
-        if constexpr (KIND != LATER) online = Online<1>();
+        [[maybe_unused]] Online<1> ended = online;
+        if (START || first) online = Online<1>();
         float factor[1][2];
-        if constexpr (GUARDED) view.hide(s, j * BN, p.scale);
-        bool grown = online.template raise<GUARDED>(s, factor, scale);
-        online.template exponentials<GUARDED>(s, scale);
-        // The compiler moves a wait up to its branch: behind one, it comes after the exponentials.
-        if constexpr (KIND != START) {
+        if (guarded) view.hide(s, j * BN, p.scale);
+        bool grown = online.template raise<true>(s, factor, scale);
+        online.template exponentials<true>(s, scale);
+        // The compiler moves a wait up to the last branch: here it comes after the exponentials.
+        if constexpr (!START) {
             if (grown) {
                 products_done();
-                if constexpr (KIND == LATER) online.rescale(result, factor);
+                if (!first) online.rescale(result, factor);
             } else {
                 products_done();
             }
+            if (first) store_unit(ended);
         }
 #pragma unroll
         for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
-        if constexpr (KIND == NEXT) store_unit(ended);
-        fresh = KIND != LATER, before = tile, release_before = last;
+        fresh = first, before = tile, release_before = last;
     };
     if (IN_TURNS && warpgroup == WARPGROUPS - 1) next_turn();
     // Multiplies the last weights of a unit, which no other one follows at once.
@@ -295,17 +305,26 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         store_unit(online);
         started = false;
     };
-    int base = 0, tiles = 0, round = 0;
+    int base = 0, tiles = 0;
+    Turn<2> hand;
 #pragma unroll 1
-    for (int id; (id = tickets.take(round)) < items; ++round) {
-        Item work(p, units, starts_q, starts_k, id, BN);
+    for (;; hand.next()) {
+        handed.wait_full(hand);
+        const Item work = next_items[hand.stage];
+        __syncwarp();
+        release(handed.empty[hand.stage]);
+        // After these the compiler knows that the lanes agree.
+        int count = shuffle(work.count, 0), begin = shuffle(work.begin, 0),
+            all = shuffle(work.end, 0);
+        if (count < 0) break;
         int skipped = tiles, u = (warpgroup + WARPGROUPS - base % WARPGROUPS) % WARPGROUPS;
 #pragma unroll 1
-        for (; u < work.count; u += WARPGROUPS) {
-            bool last = u + WARPGROUPS >= work.count;
+        for (; u < count; u += WARPGROUPS) {
+            bool last = u + WARPGROUPS >= count;
             int n = base + u, slot = n / WARPGROUPS % SLOTS, first = work.first + u * units.rows;
-            int j = work.begin, end = min(work.end, work.seen(p, first, units.rows, BN));
-            end = max(end, j + 1);
+            int end = shuffle(decoder.seen(work, first + units.rows, BN), 0), j = begin;
+            int whole = MASK == FREE ? shuffle(decoder.whole(work, first, BN), 0) : 0;
+            end = max(min(all, end), j + 1);
             Stages<SLOTS>& of = queries[warpgroup];
             of.full[slot].wait(n / WARPGROUPS / SLOTS % 2);
             unsigned at = qs + (warpgroup * SLOTS + slot) * QUERIES;
@@ -319,33 +338,25 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 __syncwarp();
                 release(of.empty[slot]);
             }
-            view = Rows<T, 1, MASK>(p, work.span, mask, work.at.batch, work.head, first + warp * 16,
-                                    work.rows);
-            int whole = MASK == FREE ? min(end, work.whole(p, first, BN)) : 0;
-            int shift = tiles - work.begin;
-            if (started) step(Count<NEXT>(), Is<true>(), shift + j, j, last);
-            else step(Count<START>(), Is<true>(), shift + j, j, last);
+            view.template set<PACKED>(p, work.keys, work.diagonal, mask, work.batch, work.head,
+                                      first + warp * 16, work.rows);
+            int shift = tiles - begin;
+            if (started) step(Is<false>(), true, shift + j, j, j >= whole, last);
+            else step(Is<true>(), true, shift + j, j, j >= whole, last);
             __syncwarp();
-            if (lane == 0)
-                waiting[threadIdx.x / 32] = {work.at.batch,
-                                             work.head,
-                                             work.span.row0,
-                                             first,
-                                             work.rows,
-                                             work.at.part,
-                                             work.at.number * units.count + u};
+            if (lane == 0) {
+                waiting[threadIdx.x / 32] = work;
+                waiting[threadIdx.x / 32].first = first;
+                waiting[threadIdx.x / 32].number = work.number + u;
+            }
             __syncwarp();
             started = true, ++j;
-            if constexpr (MASK == FREE) {
 #pragma unroll 1
-                for (; j < whole; ++j) step(Count<LATER>(), Is<false>(), shift + j, j, last);
-            }
-#pragma unroll 1
-            for (; j < end; ++j) step(Count<LATER>(), Is<true>(), shift + j, j, last);
+            for (; j < end; ++j) step(Is<false>(), false, shift + j, j, j >= whole, last);
             if constexpr (!REGISTERS) release(of.empty[slot]);
             if (last) skipped = shift + end;
         }
-        base += work.count, tiles += work.end - work.begin;
+        base += count, tiles += all - begin;
         // A product that waits for the next unit keeps its stage, which the tiles to skip may need.
         if (started && tiles - 1 - before >= STAGES) flush();
         // Tiles that only rows of other warpgroups see.
