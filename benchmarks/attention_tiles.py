@@ -2,14 +2,13 @@
 
     PYTHONPATH=src python benchmarks/attention_tiles.py [seconds] [--once] [words of calls ...]
 
-Every contender of a call is captured in a CUDA graph, and the graphs take turns. Errors are those of
-two heads against float64. A JSON line for each call goes to $OUT/attention_tiles.jsonl. --once calls
-each contender once, for a profiler.
+Every contender of a call is captured in a CUDA graph, and the graphs take turns. Errors are those
+of two heads against float64. A JSON line for each call goes to $OUT/attention_tiles.jsonl. --once
+calls each contender once, for a profiler.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -28,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.ops.core import library
 from weft.ops.core.runner import runner
-from weft.ops.families.attention import forward, tma, tma_model, warpgroup
+from weft.ops.families.attention import forward, tma_model
 from weft.ops.families.attention.tma_model import TmaTile
 
 START = time.monotonic()
@@ -66,10 +65,25 @@ def tile(w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int =
     return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held))
 
 
-WIDE = [tile(2, 128, 2, 2), tile(2, 128, 2, 1, 0, 1), tile(2, 128, 2, 1, 1, 1), tile(3, 80, 2, 1),
-        tile(3, 80, 3, 1), tile(3, 80, 2, 1, 1), tile(3, 64, 3, 1), tile(2, 96, 3, 1, 0, 1)]  # fmt: skip
-NARROW = [tile(3, 128, 2, 2), tile(3, 128, 2, 2, 1), tile(4, 80, 2, 2), tile(4, 64, 3, 2), tile(4, 80, 3, 1, 1),
-          tile(3, 112, 2, 2, 0, 1), tile(3, 96, 3, 2, 0, 1)]  # fmt: skip
+WIDE = [
+    tile(2, 128, 2, 2),
+    tile(2, 128, 2, 1, 0, 1),
+    tile(2, 128, 2, 1, 1, 1),
+    tile(3, 80, 2, 1),
+    tile(3, 80, 3, 1),
+    tile(3, 80, 2, 1, 1),
+    tile(3, 64, 3, 1),
+    tile(2, 96, 3, 1, 0, 1),
+]
+NARROW = [
+    tile(3, 128, 2, 2),
+    tile(3, 128, 2, 2, 1),
+    tile(4, 80, 2, 2),
+    tile(4, 64, 3, 2),
+    tile(4, 80, 3, 1, 1),
+    tile(3, 112, 2, 2, 0, 1),
+    tile(3, 96, 3, 2, 0, 1),
+]
 SHORT = [tile(3, 112, 4, 2), tile(2, 208, 2, 2), tile(4, 80, 6, 2), tile(3, 80, 6, 2)]
 DECODE = [tile(1, 64, 5, 2), tile(1, 64, 3, 1), tile(1, 128, 3, 1), tile(1, 32, 5, 2)]
 F16 = torch.float16
@@ -87,15 +101,27 @@ SHAPES: list[tuple[Shape, list[TmaTile]]] = [
     (Shape("decode 1x3000", 1, 32, 8, 1, 3000, 128), DECODE),
     (Shape("gpt2 causal", 8, 12, 12, 1024, 1024, 64, True), NARROW[:5]),
     (Shape("gpt2", 8, 12, 12, 1024, 1024, 64), NARROW[:5]),
-    (Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16), [tile(3, 80, 2, 2), tile(4, 80, 2, 2)]),
-    (Shape("sd 1024x77", 16, 8, 8, 1024, 77, 80, dtype=F16), [tile(3, 80, 2, 2), tile(3, 80, 3, 1)]),
+    (
+        Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16),
+        [tile(3, 80, 2, 2), tile(4, 80, 2, 2)],
+    ),
+    (
+        Shape("sd 1024x77", 16, 8, 8, 1024, 77, 80, dtype=F16),
+        [tile(3, 80, 2, 2), tile(3, 80, 3, 1)],
+    ),
     (Shape("sd 256x77", 16, 8, 8, 256, 77, 160, dtype=F16), [tile(2, 80, 2, 1)]),
-    (Shape("cross 6293x398", 1, 9, 9, 6293, 398, 128), [tile(2, 80, 3, 1), tile(3, 80, 3, 1), tile(2, 112, 2, 2)]),
+    (
+        Shape("cross 6293x398", 1, 9, 9, 6293, 398, 128),
+        [tile(2, 80, 3, 1), tile(3, 80, 3, 1), tile(2, 112, 2, 2)],
+    ),
     (Shape("cross 6293x398 d64", 1, 9, 9, 6293, 398, 64), [tile(3, 80, 5, 2), tile(4, 80, 5, 1)]),
     (Shape("d256", 4, 8, 8, 4096, 4096, 256), [tile(2, 80, 2, 1), tile(2, 64, 2, 1)]),
     (Shape("d192", 4, 10, 10, 4096, 4096, 192), [tile(2, 96, 2, 1), tile(2, 112, 2, 1)]),
-    (Shape("d96", 4, 21, 21, 4096, 4096, 96), [tile(2, 128, 2, 2), tile(3, 96, 2, 1), tile(3, 80, 3, 1)]),
-]  # fmt: skip
+    (
+        Shape("d96", 4, 21, 21, 4096, 4096, 96),
+        [tile(2, 128, 2, 2), tile(3, 96, 2, 1), tile(3, 80, 3, 1)],
+    ),
+]
 
 
 def tensors(s: Shape) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -193,12 +219,6 @@ def eager(call: Callable[[], Any], calls: int = 20) -> float:
     return (time.perf_counter() - start) / calls * 1e6
 
 
-def resources(candidate: Any) -> str:
-    step = candidate.build().steps[-1]
-    r = step.kernel.resources
-    return f"{getattr(r, 'registers', '?')} registers, {getattr(r, 'local_bytes', getattr(r, 'spill_stores', '?'))} local"
-
-
 def run(s: Shape, tiles: list[TmaTile], pool: ThreadPoolExecutor) -> dict[str, Any]:
     torch.manual_seed(0)
     qkv = tensors(s)
@@ -258,7 +278,8 @@ def show(row: dict[str, Any]) -> None:
     peer = min(peers, key=row["us"].get)
     print(
         f"== {row['call'][6:-1]}: {peer} {row['us'][peer]:.1f} us"
-        f" (err {row['error'][peer]:.5f}); eager {row.get('eager_best', 0):.1f} beside {row['eager_sdpa']:.1f}"
+        f" (err {row['error'][peer]:.5f});"
+        f" eager {row.get('eager_best', 0):.1f} beside {row['eager_sdpa']:.1f}"
     )
     for n, t in sorted(row["us"].items(), key=lambda x: x[1]):
         print(f"   {row['us'][peer] / t:6.3f} {t:9.2f} us  err {row['error'][n]:.5f}  {n}")

@@ -51,7 +51,7 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
         for work in _divisions(p, tile, gpu):
             items = work.items(p) * work.parts
             name = f"{tile.warpgroups} x {tile.keys}, TMA"
-            name += f", {work.count} units" if work.count != tile.warpgroups else ""
+            name += f", {work.units} units" if work.units != tile.warpgroups else ""
             name += f", keys in {work.parts}" if work.parts > 1 else ""
             why = f"{items} items for {gpu.sms} SMs"
             build = functools.partial(_plan, job, tile, work, gpu)
@@ -64,9 +64,10 @@ def _divisions(p: Problem, tile: TmaTile, gpu: Target) -> Iterator[Work]:
     rows = UNIT // pack * pack
     whole = cdiv(p.rows * pack, rows)  # units of a head
     counts = {min(tile.warpgroups, whole)}
-    if (
-        cdiv(p.keys, tile.keys) <= tile.stages and not tile.in_turns
-    ):  # keys and values stay in shared memory
+    resident = cdiv(p.keys, tile.keys) <= tile.stages  # keys and values stay in shared memory
+    if tile.resident and not resident:
+        return
+    if resident and not tile.in_turns:
         counts |= {n for n in (2, 3, 4, 6, 8, 12, 16) if n < whole} | {min(whole, 24)}
     for count in sorted(counts):
         one = Work(count, pack, rows, 1)
@@ -103,11 +104,11 @@ def _plan(job: AttentionJob, tile: TmaTile, work: Work, gpu: Target) -> Plan:
     shared_heads = p.heads // p.group
     k = _map(job.k, p, (p.depth, keys, shared_heads), (SLAB, tile.keys, 1, 1))
     v = _map(job.v, p, (p.width, keys, shared_heads), (SLAB, tile.keys, 1, 1))
-    scratch = (Buffer((items * work.count * work.parts * UNIT * (p.head + 1),), torch.float32),)
+    scratch = (Buffer((items * work.units * work.parts * UNIT * (p.head + 1),), torch.float32),)
     partial = Pointer(job.operands.first + len(job.operands.scratch)) if split else None
     problem = p.packed(job.strides, work.pack, work.parts, at_once)
     in_head, packed = work.in_head(p), p.heads // work.pack
-    units = Units(work.rows, work.count, in_head, packed, items * work.parts)
+    units = Units(work.rows, work.units, in_head, packed, items * work.parts)
     args = (q, k, v, *job.pointers[3:], partial, Counters(), problem, units.pack())
     grid = (min(items * work.parts, gpu.sms),)
     shared = tile.shared(p.head, work.parts)
