@@ -71,6 +71,13 @@ __device__ inline unsigned long long wgmma_columns(unsigned shared) {
            64ull << 32 | 1ull << 62;
 }
 
+// Moves a descriptor by so many bytes, a multiple of 16. Its address is in the lower word, which an
+// addition does not leave.
+__device__ inline unsigned long long wgmma_moved(unsigned long long operand, unsigned bytes) {
+    unsigned low = static_cast<unsigned>(operand) + bytes / 16;
+    return operand >> 32 << 32 | low;
+}
+
 // ---- order -------------------------------------------------------------------------------------
 // Makes tiles in shared memory visible to the tensor cores: those that write them call it before
 // the barrier behind which they are there, or those that multiply after it.
@@ -115,10 +122,11 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 // wgmma<T, A_COLUMNS, B_COLUMNS>(c, a, b, accumulate) multiplies 64 rows of A and 8 N columns of B
 // over 16 elements of K: c += a b, or c = a b without `accumulate`. Descriptors are those of
 // wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are 16, 32, 48, 64,
-// 80, 96, 128, 160, 176, 192 or 256. A warp has 16 rows; c[n] is an accumulator of mma<T>.
+// 80, 96, 112, 128, 160, 176, 192, 208 or 256. A warp has 16 rows; c[n] is an accumulator of
+// mma<T>.
 //
-// wgmma_left<T>(c, a, b) is c += a b with A in registers, as fragments of mma<T>, and B as
-// wgmma_columns.
+// wgmma_left<T, B_COLUMNS>(c, a, b, accumulate) is the same with A in registers, as fragments of
+// mma<T>. Without these arguments it is c += a b with B as wgmma_columns.
 #if WEFT_HAS_WGMMA
 #define WEFT_A16 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define WEFT_L0 WEFT_A16 ",%8,%9,%10,%11,%12,%13,%14,%15"
@@ -134,6 +142,7 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 #define WEFT_L10 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define WEFT_A64 WEFT_L0 WEFT_L1 WEFT_L2
 #define WEFT_A96 WEFT_A64 WEFT_L3 WEFT_L4
+#define WEFT_A112 WEFT_A96 ",%48,%49,%50,%51,%52,%53,%54,%55"
 #define WEFT_A128 WEFT_A96 WEFT_L5
 #define WEFT_A160 WEFT_A128 WEFT_L6
 #define WEFT_A192 WEFT_A160 WEFT_L7 WEFT_L8
@@ -145,11 +154,13 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 #define WEFT_C64 WEFT_C48, WEFT_8(6)
 #define WEFT_C80 WEFT_C64, WEFT_8(8)
 #define WEFT_C96 WEFT_C80, WEFT_8(10)
-#define WEFT_C128 WEFT_C96, WEFT_8(12), WEFT_8(14)
+#define WEFT_C112 WEFT_C96, WEFT_8(12)
+#define WEFT_C128 WEFT_C112, WEFT_8(14)
 #define WEFT_C160 WEFT_C128, WEFT_8(16), WEFT_8(18)
 #define WEFT_C176 WEFT_C160, WEFT_8(20)
 #define WEFT_C192 WEFT_C176, WEFT_8(22)
-#define WEFT_C256 WEFT_C192, WEFT_8(24), WEFT_8(26), WEFT_8(28), WEFT_8(30)
+#define WEFT_C208 WEFT_C192, WEFT_8(24)
+#define WEFT_C256 WEFT_C208, WEFT_8(26), WEFT_8(28), WEFT_8(30)
 #define WEFT_ALL(...) __VA_ARGS__
 #define WEFT_TEXT(WIDTH, TYPE, LIST, A, B, P, TRANSPOSED)                               \
     "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #WIDTH \
@@ -158,22 +169,27 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
     asm volatile(WEFT_TEXT(WIDTH, TYPE, LIST, R0, R1, R2, R3 ", " R4) \
                  : WEFT_ALL FLOATS                                    \
                  : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(A_COLUMNS)), "n"(int(B_COLUMNS)))
-#define WEFT_LEFT(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                        \
-    asm volatile(WEFT_TEXT(WIDTH, TYPE, LIST, "{" R0 "," R1 "," R2 "," R3 "}", R4, R5, "1") \
-                 : WEFT_ALL FLOATS                                                          \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(1))
-#define WEFT_PRODUCTS(WIDTH, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                               \
-    template <class T, bool A_COLUMNS = false, bool B_COLUMNS = false>                           \
-    __device__ inline void wgmma(float (&c)[WIDTH / 8][4], unsigned long long a,                 \
-                                 unsigned long long b, bool accumulate) {                        \
-        if constexpr (IS_HALF<T>) WEFT_SHARED(WIDTH, "f16", LIST, FLOATS, R0, R1, R2, R3, R4);   \
-        else WEFT_SHARED(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4);                       \
-    }                                                                                            \
-    template <class T>                                                                           \
-    __device__ inline void wgmma_left(float (&c)[WIDTH / 8][4], const unsigned (&a)[4],          \
-                                      unsigned long long b) {                                    \
-        if constexpr (IS_HALF<T>) WEFT_LEFT(WIDTH, "f16", LIST, FLOATS, R0, R1, R2, R3, R4, R5); \
-        else WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5);                     \
+#define WEFT_LEFT(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4, R5, TRANSPOSED)                   \
+    asm volatile(WEFT_TEXT(WIDTH, TYPE, LIST, "{" R0 "," R1 "," R2 "," R3 "}", R4, R5, TRANSPOSED) \
+                 : WEFT_ALL FLOATS                                                                 \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)))
+#define WEFT_PRODUCTS(WIDTH, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                             \
+    template <class T, bool A_COLUMNS = false, bool B_COLUMNS = false>                         \
+    __device__ inline void wgmma(float (&c)[WIDTH / 8][4], unsigned long long a,               \
+                                 unsigned long long b, bool accumulate) {                      \
+        if constexpr (IS_HALF<T>) WEFT_SHARED(WIDTH, "f16", LIST, FLOATS, R0, R1, R2, R3, R4); \
+        else WEFT_SHARED(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4);                     \
+    }                                                                                          \
+    template <class T, bool B_COLUMNS = true>                                                  \
+    __device__ inline void wgmma_left(float (&c)[WIDTH / 8][4], const unsigned (&a)[4],        \
+                                      unsigned long long b, bool accumulate = true) {          \
+        if constexpr (IS_HALF<T> && B_COLUMNS)                                                 \
+            WEFT_LEFT(WIDTH, "f16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "1");                \
+        else if constexpr (IS_HALF<T>)                                                         \
+            WEFT_LEFT(WIDTH, "f16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "0");                \
+        else if constexpr (B_COLUMNS)                                                          \
+            WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "1");               \
+        else WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "0");              \
     }
 template <class T>
 constexpr bool IS_HALF = false;
@@ -185,10 +201,13 @@ WEFT_PRODUCTS(48, WEFT_L0 WEFT_L1, (WEFT_C48), "%24", "%25", "%26", "%27", "%28"
 WEFT_PRODUCTS(64, WEFT_A64, (WEFT_C64), "%32", "%33", "%34", "%35", "%36", "%37")
 WEFT_PRODUCTS(80, WEFT_A64 WEFT_L3, (WEFT_C80), "%40", "%41", "%42", "%43", "%44", "%45")
 WEFT_PRODUCTS(96, WEFT_A96, (WEFT_C96), "%48", "%49", "%50", "%51", "%52", "%53")
+WEFT_PRODUCTS(112, WEFT_A112, (WEFT_C112), "%56", "%57", "%58", "%59", "%60", "%61")
 WEFT_PRODUCTS(128, WEFT_A128, (WEFT_C128), "%64", "%65", "%66", "%67", "%68", "%69")
 WEFT_PRODUCTS(160, WEFT_A160, (WEFT_C160), "%80", "%81", "%82", "%83", "%84", "%85")
 WEFT_PRODUCTS(176, WEFT_A160 WEFT_L7, (WEFT_C176), "%88", "%89", "%90", "%91", "%92", "%93")
 WEFT_PRODUCTS(192, WEFT_A192, (WEFT_C192), "%96", "%97", "%98", "%99", "%100", "%101")
+WEFT_PRODUCTS(208, WEFT_A192 ",%96,%97,%98,%99,%100,%101,%102,%103", (WEFT_C208), "%104", "%105",
+              "%106", "%107", "%108", "%109")
 WEFT_PRODUCTS(256, WEFT_A192 WEFT_L9 WEFT_L10, (WEFT_C256), "%128", "%129", "%130", "%131", "%132",
               "%133")
 #else
@@ -240,9 +259,11 @@ __device__ inline void wgmma(float (&c)[N][4], unsigned long long a, unsigned lo
          wgmma_word(a, row, k + 8, A_COLUMNS), wgmma_word(a, row + 8, k + 8, A_COLUMNS)},
         b, B_COLUMNS);
 }
-template <class T, int N>
-__device__ inline void wgmma_left(float (&c)[N][4], const unsigned (&a)[4], unsigned long long b) {
-    wgmma_by_warps<T>(c, N, {a[0], a[1], a[2], a[3]}, b, true);
+template <class T, bool B_COLUMNS = true, int N>
+__device__ inline void wgmma_left(float (&c)[N][4], const unsigned (&a)[4], unsigned long long b,
+                                  bool accumulate = true) {
+    if (!accumulate) memset(c, 0, sizeof c);
+    wgmma_by_warps<T>(c, N, {a[0], a[1], a[2], a[3]}, b, B_COLUMNS);
 }
 #endif
 

@@ -12,7 +12,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.attention import model, warpgroup
+from weft.ops.families.attention import model, tma, warpgroup
 from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.model import ForwardTile, Fp32Tile
 from weft.ops.families.attention.problem import Operands, Problem, problem_of
@@ -60,7 +60,7 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
             grid = _Grid(tiles, parts, pack)
             build = functools.partial(_plan_half, job, tile, grid, gpu)
             made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
-    return made + warpgroup.candidates(job, gpu)
+    return made + warpgroup.candidates(job, gpu) + tma.candidates(job, gpu)
 
 
 def _fp32(job: AttentionJob, gpu: Target) -> list[Candidate]:

@@ -95,11 +95,13 @@ class ForwardTile(NamedTuple):
             work = 4 * self.queries * keys * p.head / rate
             work *= max(1.0, self.resident / at_once / 2)  # too few warps hide no latency
             read = 2 * 2 * keys * p.head / SM_READ_BANDWIDTH / at_once
-            busy = most * max(work, read)
+            busy = most * (max(work, read) + BLOCK_OVERHEAD)
         joining = joining_time(p, self.queries, blocks, parts)
         return gpu.launch + FIXED + max(busy, traffic(p, gpu)) + joining
 
 
+BLOCK_OVERHEAD = 2e-6
+"""Seconds of a block beside its products: calls with few keys in attention_tiles.jsonl."""
 SHARED_TILE_LATENCY = 0.5e-6
 """Seconds of a tile of keys beside its bytes where warps share queries."""
 

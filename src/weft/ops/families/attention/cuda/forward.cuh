@@ -132,14 +132,15 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
             if (mine < rows) shared.of(warp / DOWN).write_rows(result, online.most, row0);
             __syncthreads();
             if constexpr (SPLIT)
-                combine<HEAD, BM, false, THREADS>(
-                    shared, ACROSS, count, table,
+                combine<HEAD, BM, false>(
+                    Team<THREADS>(), shared, ACROSS, count, table,
                     [&](int r, int c, const Vector<float, 4>& x) {
                         __stcg(reinterpret_cast<float4*>(part.row(r) + c),
                                make_float4(x[0], x[1], x[2], x[3]));
                     },
                     [&](int r, float x) { part.write(part.log(r), x); });
-            else combine<HEAD, BM, false, THREADS>(shared, ACROSS, count, table, write, log);
+            else
+                combine<HEAD, BM, false>(Team<THREADS>(), shared, ACROSS, count, table, write, log);
         } else if (mine < rows) {
             part.write_rows(result, online.most, row0);
         }

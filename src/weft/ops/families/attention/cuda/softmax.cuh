@@ -25,11 +25,16 @@ struct Row {
 
     __device__ void set(const Problem& p, const Span& span, const void* base, int batch, int head,
                         int row) {
-        int at = row / p.pack;
-        last = p.causal ? min(span.keys - 1, at + span.diagonal) : span.keys - 1;
+        set<true>(p, span.keys, span.diagonal, base, batch, head, row);
+    }
+    template <bool PACKED>
+    __device__ void set(const Problem& p, int keys, int diagonal, const void* base, int batch,
+                        int head, int row) {
+        int at = PACKED ? row / p.pack : row;
+        last = p.causal ? min(keys - 1, at + diagonal) : keys - 1;
         if constexpr (READS) {
-            long long offset =
-                batch * p.mask.batch + (head + row % p.pack) * p.mask.head + at * p.mask.row;
+            long long offset = batch * p.mask.batch + at * p.mask.row +
+                               (PACKED ? head + row - at * p.pack : head) * p.mask.head;
             mask = static_cast<const unsigned char*>(base) + SIZE * offset,
             step = SIZE * p.mask.key;
         }
@@ -55,13 +60,19 @@ template <class T, int M, int MASK>
 struct Rows {
     Row<T, MASK> of[M][2];
 
+    __device__ Rows() {}
     // Packed rows from `first` on; there are `rows`.
     __device__ Rows(const Problem& p, const Span& span, const void* mask, int batch, int head,
                     int first, int rows) {
+        set<true>(p, span.keys, span.diagonal, mask, batch, head, first, rows);
+    }
+    template <bool PACKED>
+    __device__ void set(const Problem& p, int keys, int diagonal, const void* mask, int batch,
+                        int head, int first, int rows) {
 #pragma unroll
         for (int i = 0; i < 2 * M; ++i) {
             int row = min(first + i * 8 + int(threadIdx.x) % 32 / 4, rows - 1);
-            of[i / 2][i % 2].set(p, span, mask, batch, head, row);
+            of[i / 2][i % 2].template set<PACKED>(p, keys, diagonal, mask, batch, head, row);
         }
     }
 
@@ -144,25 +155,31 @@ struct Online {
     // Turns scores into weights relative to `most`, and adds them up.
     template <bool GUARDED, int N>
     __device__ void exponentials(float (&s)[M][N][4], float scale) {
+        float base[M][2];
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                float base = GUARDED && most[m][half] == NONE ? 0 : most[m][half] * scale;
-                if (huge) {
+            for (int half = 0; half < 2; ++half)
+                base[m][half] = GUARDED && most[m][half] == NONE ? 0 : most[m][half] * scale;
+        if (huge) {
 #pragma unroll
-                    for (int n = 0; n < N; ++n)
-                        s[m][n][2 * half] -= most[m][half], s[m][n][2 * half + 1] -= most[m][half];
-                    base = 0;
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                    for (int n = 0; n < N; ++n) s[m][n][i] -= most[m][i / 2];
+                    base[m][i / 2] = 0;
                 }
+        }
 #pragma unroll
-                for (int n = 0; n < N; ++n)
+        for (int m = 0; m < M; ++m)
 #pragma unroll
-                    for (int i = 2 * half; i < 2 * half + 2; ++i) {
-                        s[m][n][i] = exp2_approx(fmaf(s[m][n][i], scale, -base));
-                        sum[m][half] += s[m][n][i];
-                    }
-            }
+            for (int n = 0; n < N; ++n)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    s[m][n][i] = exp2_approx(fmaf(s[m][n][i], scale, -base[m][i / 2]));
+                    sum[m][i / 2] += s[m][n][i];
+                }
     }
 
     // Turns scores into weights; scales the results `o` where maxima have grown.
@@ -182,8 +199,8 @@ struct Online {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 float total = neighbour_reduce<4>(sum[m][half], Plus()),
-                      factor = total == 0 ? 0 : 1 / total;
-                most[m][half] = total == 0 ? NONE : fmaf(most[m][half], scale, log2f(total));
+                      factor = total == 0 ? 0 : __fdividef(1, total);
+                most[m][half] = total == 0 ? NONE : fmaf(most[m][half], scale, log2_approx(total));
 #pragma unroll
                 for (int n = 0; n < WIDTH; ++n)
                     o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;

@@ -33,14 +33,16 @@ struct Partial {
         else *reinterpret_cast<float2*>(at) = make_float2(x, y);
     }
 
-    // The results of a warp whose first row is `first`, and their logarithms to base 2.
+    // The results of a warp whose first row is `first`, and their logarithms to base 2; rows from
+    // `rows` on are left out.
     template <int M, int WIDTH>
-    __device__ void write_rows(const float (&o)[M][WIDTH][4], const float (&logs)[M][2],
-                               int first) const {
+    __device__ void write_rows(const float (&o)[M][WIDTH][4], const float (&logs)[M][2], int first,
+                               int rows = BM) const {
         int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < M * 2; ++i) {
             int r = first + i * 8 + lane / 4;
+            if (r >= rows) continue;
             if (lane % 4 == 0) write(log(r), logs[i / 2][i % 2]);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n)
@@ -50,20 +52,46 @@ struct Partial {
     }
 };
 
-// A block combines `count` parts of the first `rows` rows. `table` is shared memory for a float per
+// Threads that wait for each other: those of a block, or THREADS of a warpgroup at barrier `id`.
+template <int THREADS>
+struct Team {
+    static constexpr int SIZE = THREADS;
+    int id = 0;
+    __device__ int thread() const { return threadIdx.x % THREADS; }
+    __device__ void wait() const {
+        if (id) barrier_sync<THREADS>(id);
+        else __syncthreads();
+    }
+    // True for the last of `teams` that call it with this counter, which becomes 0 again. What all
+    // of them have written before is visible to it. `shared` is a word of shared memory.
+    __device__ bool is_last(int* counter, int teams, int* shared) const {
+        __threadfence();
+        wait();
+        if (thread() == 0) {
+            *shared = atomicAdd(counter, 1) == teams - 1;
+            if (*shared) *counter = 0;
+        }
+        wait();
+        __threadfence();
+        return *shared;
+    }
+};
+
+// A team combines `count` parts of the first `rows` rows. `table` is shared memory for a float per
 // row and part. WRITE(row, column, four results) stores results, LOG(row, sum) the logarithm of a
 // sum to base 2.
 template <int HEAD, int BM, bool GLOBAL, int THREADS, class Write, class Log>
-__device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, float* table,
-                        Write write, Log log) {
+__device__ void combine(Team<THREADS> team, Partial<HEAD, BM, GLOBAL> part, int count, int rows,
+                        float* table, Write write, Log log) {
     constexpr int LANES = 8, ACROSS = HEAD / 4;
-    for (int i = threadIdx.x; i < rows * count; i += THREADS)
+    int thread = team.thread();
+    for (int i = thread; i < rows * count; i += THREADS)
         table[i] = part.read(part.of(i % count).log(i / count));
-    __syncthreads();
+    team.wait();
     // The weights of the parts; LANES lanes have a row.
-    int lane = threadIdx.x % LANES;
+    int lane = thread % LANES;
     for (int first = 0; first < rows; first += THREADS / LANES) {
-        int r = first + threadIdx.x / LANES, own = r < rows ? count : 0;
+        int r = first + thread / LANES, own = r < rows ? count : 0;
         float base = NONE, sum = 0, *weight = table + r * count;
         for (int i = lane; i < own; i += LANES) base = fmaxf(base, weight[i]);
         base = group_reduce<LANES>(base, Larger());
@@ -74,12 +102,12 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
         for (int i = lane; i < own; i += LANES) weight[i] *= factor;
         if (lane == 0 && r < rows) log(r, sum == 0 ? NONE : base + log2f(sum));
     }
-    __syncthreads();
+    team.wait();
     // Loads of several vectors and parts are in flight together: one after another would wait for
     // memory most of the time.
     auto add = [&](auto items, auto at_once) {
         constexpr int ITEMS = decltype(items)::value, PARTS = decltype(at_once)::value;
-        for (int first = threadIdx.x; first < rows * ACROSS; first += ITEMS * THREADS) {
+        for (int first = thread; first < rows * ACROSS; first += ITEMS * THREADS) {
             Vector<float, 4> value[ITEMS] = {};
 #pragma unroll 1
             for (int i = 0; i < count; i += PARTS) {
@@ -121,8 +149,8 @@ __device__ void finish_parts(float* partial, int* counters, int number, int coun
                              float* table, Write write, Log log) {
     if (!is_last_block(counters + number, count)) return;
     Partial<HEAD, BM, true> all{partial};
-    combine<HEAD, BM, true, THREADS>(all.of(static_cast<long long>(number) * count), count,
-                                     min(BM, rows), table, write, log);
+    combine<HEAD, BM, true>(Team<THREADS>(), all.of(static_cast<long long>(number) * count), count,
+                            min(BM, rows), table, write, log);
 }
 
 // Four results as elements of a row, by one store where rows are whole vectors.

@@ -3,9 +3,10 @@
 // 64 queries each. While the tensor cores multiply the weights of one tile by its values and the
 // queries by the next keys, a warpgroup computes the softmax of another tile.
 #pragma once
-#include <weft/barrier.cuh>
 #include <weft/wgmma.cuh>
+#include "results.cuh"
 #include "softmax.cuh"
+#include "tickets.cuh"
 
 // Copies ROWS rows from row `first` on by 128 threads; columns from `depth` on and rows from `rows`
 // on become zeros. Four threads copy a row, 64 bytes at a time, so that the addresses of a row are
@@ -57,90 +58,6 @@ struct QueryTile {
         return (p.rows + queries - 1) / queries * p.heads * p.batch;
     }
 };
-
-// The tiles of a block. Its first one has the block's number, and others are drawn from a counter,
-// so that blocks with short tiles take more of them. All warps take each number; one thread of the
-// copying warpgroup draws them, a tile ahead.
-struct Tickets {
-    int numbers[2];
-    Barrier full[2], empty[2];
-
-    // By one thread, before a barrier of the block.
-    __device__ void start(int warps) {
-        for (int i = 0; i < 2; ++i) full[i].init(1), empty[i].init(warps);
-        numbers[0] = blockIdx.x;
-        full[0].arrive();
-    }
-    __device__ int take(int round) {
-        int slot = round % 2;
-        full[slot].wait(round / 2 % 2);
-        int number = numbers[slot];
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) empty[slot].arrive();
-        return number;
-    }
-    __device__ static int draw(int* counters) { return gridDim.x + atomicAdd(counters, 1); }
-    __device__ void put(int round, int number) {
-        int slot = round % 2;
-        empty[slot].wait(round / 2 % 2 ^ 1);
-        numbers[slot] = number;
-        full[slot].arrive();
-    }
-    // By one thread of each block, which draws no more. The last one resets the counters for the
-    // next launch.
-    __device__ static void end(int* counters) {
-        __threadfence();
-        if (atomicAdd(counters + 1, 1) == gridDim.x - 1) counters[0] = counters[1] = 0;
-    }
-};
-
-// A 4 x 4 transpose in each quad of lanes: word i of lane q becomes word q of lane i.
-__device__ inline void transpose_quads(unsigned (&x)[4]) {
-#pragma unroll
-    for (int step = 1; step < 4; step *= 2) {
-        bool high = threadIdx.x & step;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (i & step) continue;
-            unsigned got = shuffle_xor(high ? x[i] : x[i + step], step);
-            if (high) x[i] = got;
-            else x[i + step] = got;
-        }
-    }
-}
-
-// Two rows of results per lane, 8 apart: as vectors of 16 bytes where `whole`, as single elements
-// otherwise.
-template <class T, int WIDTH, class At>
-__device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, int width,
-                              bool whole, At at) {
-    int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        int row = first + half * 8 + lane / 4;
-        T* to_row = at(min(row, rows - 1));
-#pragma unroll
-        for (int n = 0; n < WIDTH; n += 4) {
-            if (whole) {
-                unsigned x[4] = {};
-#pragma unroll
-                for (int i = 0; i < 4; ++i)
-                    if (n + i < WIDTH) x[i] = pack<T>(o[n + i][2 * half], o[n + i][2 * half + 1]);
-                transpose_quads(x);
-                int c = (n + lane % 4) * 8;
-                if (row < rows && c < width)
-                    *reinterpret_cast<uint4*>(to_row + c) = make_uint4(x[0], x[1], x[2], x[3]);
-            } else {
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    int c = (n + i / 2) * 8 + lane % 4 * 2 + i % 2;
-                    if (n + i / 2 < WIDTH && row < rows && c < width)
-                        to_row[c] = to<T>(o[n + i / 2][2 * half + i % 2]);
-                }
-            }
-        }
-    }
-}
 
 // BUFFERS: tiles of queries in shared memory; with two, the next one is copied while this one is
 // used.

@@ -1,0 +1,311 @@
+"""Time the tiles of attention by TMA beside PyTorch's backends, on a GPU of compute capability 9.0.
+
+    PYTHONPATH=src python benchmarks/attention_tiles.py [seconds] [--once] [words of calls ...]
+
+Every contender of a call is captured in a CUDA graph, and the graphs take turns. Errors are those
+of two heads against float64. A JSON line for each call goes to $OUT/attention_tiles.jsonl. --once
+calls each contender once, for a profiler.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from weft.ops.core import library
+from weft.ops.core.runner import runner
+from weft.ops.families.attention import forward, tma_model
+from weft.ops.families.attention.tma_model import TmaTile
+
+START = time.monotonic()
+LIMIT = float(sys.argv[1]) if len(sys.argv) > 1 else 85.0
+ONCE = "--once" in sys.argv
+OUT = Path(os.environ.get("OUT", "."))
+BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+
+
+class Shape(NamedTuple):
+    """A call: [batch, rows, heads, elements] as models have it if `order`."""
+
+    name: str
+    batch: int
+    heads: int
+    shared: int
+    rows: int
+    keys: int
+    head: int
+    causal: bool = False
+    order: bool = True
+    dtype: torch.dtype = torch.bfloat16
+
+    @property
+    def flops(self) -> float:
+        return 4.0 * self.batch * self.heads * self.rows * self.keys * self.head / (1 + self.causal)
+
+    @property
+    def bytes(self) -> float:
+        rows = self.heads * self.rows + self.shared * self.keys
+        return 2 * 2.0 * self.batch * rows * self.head
+
+
+def tile(w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int = 0) -> TmaTile:
+    return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held))
+
+
+WIDE = [
+    tile(2, 128, 2, 2),
+    tile(2, 128, 2, 1, 0, 1),
+    tile(2, 128, 2, 1, 1, 1),
+    tile(3, 80, 2, 1),
+    tile(3, 80, 3, 1),
+    tile(3, 80, 2, 1, 1),
+    tile(3, 64, 3, 1),
+    tile(2, 96, 3, 1, 0, 1),
+]
+NARROW = [
+    tile(3, 128, 2, 2),
+    tile(3, 128, 2, 2, 1),
+    tile(4, 80, 2, 2),
+    tile(4, 64, 3, 2),
+    tile(4, 80, 3, 1, 1),
+    tile(3, 112, 2, 2, 0, 1),
+    tile(3, 96, 3, 2, 0, 1),
+]
+SHORT = [tile(3, 112, 4, 2), tile(2, 208, 2, 2), tile(4, 80, 6, 2), tile(3, 80, 6, 2)]
+DECODE = [tile(1, 64, 5, 2), tile(1, 64, 3, 1), tile(1, 128, 3, 1), tile(1, 32, 5, 2)]
+F16 = torch.float16
+SHAPES: list[tuple[Shape, list[TmaTile]]] = [
+    (Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), WIDE),
+    (Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), WIDE),
+    (Shape("long d64", 4, 32, 32, 4096, 4096, 64), NARROW),
+    (Shape("long d64 causal", 4, 32, 32, 4096, 4096, 64, True), NARROW[:5]),
+    (Shape("vit", 128, 12, 12, 197, 197, 64), SHORT),
+    (Shape("vit-l", 32, 16, 16, 577, 577, 64), [*NARROW, tile(4, 80, 4, 1)]),
+    (Shape("llama 16x512", 16, 32, 8, 512, 512, 128, True), WIDE[:5]),
+    (Shape("llama 4x2048", 4, 32, 8, 2048, 2048, 128, True), WIDE[:5]),
+    (Shape("decode 16x2048", 16, 32, 8, 1, 2048, 128), DECODE),
+    (Shape("decode 64x777", 64, 32, 8, 1, 777, 128), DECODE),
+    (Shape("decode 1x3000", 1, 32, 8, 1, 3000, 128), DECODE),
+    (Shape("gpt2 causal", 8, 12, 12, 1024, 1024, 64, True), NARROW[:5]),
+    (Shape("gpt2", 8, 12, 12, 1024, 1024, 64), NARROW[:5]),
+    (
+        Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16),
+        [tile(3, 80, 2, 2), tile(4, 80, 2, 2)],
+    ),
+    (
+        Shape("sd 1024x77", 16, 8, 8, 1024, 77, 80, dtype=F16),
+        [tile(3, 80, 2, 2), tile(3, 80, 3, 1)],
+    ),
+    (Shape("sd 256x77", 16, 8, 8, 256, 77, 160, dtype=F16), [tile(2, 80, 2, 1)]),
+    (
+        Shape("cross 6293x398", 1, 9, 9, 6293, 398, 128),
+        [tile(2, 80, 3, 1), tile(3, 80, 3, 1), tile(2, 112, 2, 2)],
+    ),
+    (Shape("cross 6293x398 d64", 1, 9, 9, 6293, 398, 64), [tile(3, 80, 5, 2), tile(4, 80, 5, 1)]),
+    (Shape("d256", 4, 8, 8, 4096, 4096, 256), [tile(2, 80, 2, 1), tile(2, 64, 2, 1)]),
+    (Shape("d192", 4, 10, 10, 4096, 4096, 192), [tile(2, 96, 2, 1), tile(2, 112, 2, 1)]),
+    (
+        Shape("d96", 4, 21, 21, 4096, 4096, 96),
+        [tile(2, 128, 2, 2), tile(3, 96, 2, 1), tile(3, 80, 3, 1)],
+    ),
+]
+
+
+def tensors(s: Shape) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def one(heads: int, rows: int) -> torch.Tensor:
+        if s.order:
+            x = torch.randn(s.batch, rows, heads, s.head, device="cuda", dtype=s.dtype)
+            return x.transpose(1, 2)
+        return torch.randn(s.batch, heads, rows, s.head, device="cuda", dtype=s.dtype)
+
+    return one(s.heads, s.rows), one(s.shared, s.keys), one(s.shared, s.keys)
+
+
+class Contender(NamedTuple):
+    name: str
+    call: Callable[[], Any]
+
+
+def by_weft(s: Shape, qkv: Any, tiles: list[TmaTile]) -> list[tuple[str, Any]]:
+    """Names and plans: the old kernel's, and for each tile the best divisions by the model."""
+    q, k, v = qkv
+    request = library.function("attention").request(
+        q, k, v, None, 0.0, s.causal, None, s.heads > s.shared
+    )
+    made: list[tuple[str, Any]] = []
+    tma_model.TILES = {}
+    forward.LISTED = 10**6
+    olds = [c for c in forward.candidates(request, False, False)]
+    made.append(("old: " + olds[0].name, olds[0]))
+    for one in tiles:
+        head = next(h for h in (32, 48, 64, 80, 96, 128, 192, 256) if h >= s.head)
+        if one.shared(head, 1) > tma_model.SHARED:
+            continue
+        tma_model.TILES = {head: (one,)}
+        listed = [c for c in forward.candidates(request, False, False) if "TMA" in c.name]
+        seen = []
+        for c in listed:
+            kind = ("units" in c.name, "keys in" in c.name)
+            if seen.count(kind) < (4 if "units" in c.name else 2):
+                seen.append(kind)
+                word = (
+                    f"{c.name} s{one.stages}q{one.slots}" + "t" * one.in_turns + "r" * one.registers
+                )
+                made.append((word, c))
+    return made
+
+
+def errors(s: Shape, qkv: Any, out: torch.Tensor) -> float:
+    worst = 0.0
+    for b, h in ((0, 0), (s.batch - 1, s.heads - 1)):
+        q, k, v = (
+            x.double() for x in (qkv[0][b, h], *(x[b, h * s.shared // s.heads] for x in qkv[1:]))
+        )
+        scores = q @ k.mT / math.sqrt(s.head)
+        if s.causal:
+            scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        want = scores.softmax(-1) @ v
+        worst = max(worst, float((out[b, h].double() - want).norm() / want.norm()))
+    return worst
+
+
+def graph(call: Callable[[], Any], calls: int) -> torch.cuda.CUDAGraph:
+    made = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(made):
+        for _ in range(calls):
+            call()
+    return made
+
+
+def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, calls: int) -> dict[str, float]:
+    times: dict[str, list[float]] = {n: [] for n in graphs}
+    names = list(graphs)
+    events = []
+    for _ in range(rounds):
+        random.shuffle(names)
+        for n in names:
+            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            a.record()
+            graphs[n].replay()
+            b.record()
+            events.append((n, a, b))
+    torch.cuda.synchronize()
+    for n, a, b in events:
+        times[n].append(a.elapsed_time(b) * 1e3 / calls)
+    return {n: statistics.median(t) for n, t in times.items()}
+
+
+def eager(call: Callable[[], Any], calls: int = 20) -> float:
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / calls * 1e6
+
+
+def run(s: Shape, tiles: list[TmaTile], pool: ThreadPoolExecutor) -> dict[str, Any]:
+    torch.manual_seed(0)
+    qkv = tensors(s)
+    plans = by_weft(s, qkv, tiles)
+    runs = list(pool.map(lambda x: built(x[1], qkv), plans))
+    row: dict[str, Any] = {"shape": s.name, "call": str(s), "us": {}, "error": {}, "failed": {}}
+    contenders = []
+    for (name, _), one in zip(plans, runs, strict=True):
+        contenders.append(Contender(name, (lambda f: lambda: f(*qkv, None))(one)))
+    gqa = s.heads > s.shared
+    for name, backend in BACKENDS.items():
+
+        def call(backend: Any = backend) -> Any:
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(*qkv, is_causal=s.causal, enable_gqa=gqa)
+
+        contenders.append(Contender(name, call))
+    contenders.append(
+        Contender(
+            "sdpa", lambda: F.scaled_dot_product_attention(*qkv, is_causal=s.causal, enable_gqa=gqa)
+        )
+    )
+    graphs = {}
+    floor = max(s.flops / 7e14, s.bytes / 4e12)
+    calls = max(1, min(20, int(6e-4 / floor)))
+    for c in contenders:
+        try:
+            out = c.call()
+            if ONCE:
+                continue
+            torch.cuda.synchronize()
+            row["error"][c.name] = errors(s, qkv, out)
+            graphs[c.name] = graph(c.call, calls)
+        except RuntimeError as e:
+            row["failed"][c.name] = str(e)[:200]
+    if ONCE:
+        torch.cuda.synchronize()
+        return row
+    timed(graphs, 2, calls)
+    row["us"] = timed(graphs, 12, calls)
+    row["eager_sdpa"] = eager(contenders[-1].call)
+    best = min((n for n in row["us"] if "TMA" in n), key=row["us"].get, default=None)
+    if best:
+        row["eager_best"] = eager(next(c.call for c in contenders if c.name == best))
+    return row
+
+
+def built(candidate: Any, qkv: Any) -> Any:
+    return runner(candidate.build(), 4, qkv[0].device)
+
+
+def show(row: dict[str, Any]) -> None:
+    peers = [n for n in row["us"] if n in ("cudnn", "flash", "sdpa")]
+    if not peers:
+        print(row["shape"], "no peer", row["failed"], flush=True)
+        return
+    peer = min(peers, key=row["us"].get)
+    print(
+        f"== {row['call'][6:-1]}: {peer} {row['us'][peer]:.1f} us"
+        f" (err {row['error'][peer]:.5f});"
+        f" eager {row.get('eager_best', 0):.1f} beside {row['eager_sdpa']:.1f}"
+    )
+    for n, t in sorted(row["us"].items(), key=lambda x: x[1]):
+        print(f"   {row['us'][peer] / t:6.3f} {t:9.2f} us  err {row['error'][n]:.5f}  {n}")
+    for n, e in row["failed"].items():
+        print("   FAILED", n, e[:120])
+    sys.stdout.flush()
+
+
+def main() -> None:
+    only = [w for w in sys.argv[2:] if not w.startswith("--")]
+    with ThreadPoolExecutor(12) as pool, (OUT / "attention_tiles.jsonl").open("a") as file:
+        for s, tiles in SHAPES:
+            if only and s.name not in only:
+                continue
+            if time.monotonic() - START > LIMIT:
+                print("no time left for", s.name)
+                continue
+            row = run(s, tiles[:2] if ONCE else tiles, pool)
+            if ONCE:
+                continue
+            row["gpu"] = torch.cuda.get_device_name()
+            row["seconds"] = time.monotonic() - START
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            show(row)
+
+
+if __name__ == "__main__":
+    main()

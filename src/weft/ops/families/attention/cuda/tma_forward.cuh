@@ -1,0 +1,375 @@
+// Attention for f16 and bf16 on Hopper, in the structure of FlashAttention-3 (Shah et al. 2024): a
+// warp copies tiles of queries, keys and values by TMA, and WARPGROUPS warpgroups have 64 queries
+// each, a unit. While the tensor cores multiply the weights of one tile by its values and the
+// queries by the next keys, a warpgroup computes the softmax of another tile. This goes on from
+// one unit to the next: its first scores are computed beside the last products of the one before.
+//
+// An item of work is some units of a head, whose keys and values are copied once. If the rings hold
+// all of them, an item may have more units than there are warpgroups.
+#pragma once
+#include <weft/pipeline.cuh>
+#include <weft/wgmma.cuh>
+#include "results.cuh"
+#include "split.cuh"
+#include "tickets.cuh"
+
+STRUCT_UNITS;
+
+// An item of work, as the warp that copies hands it to the others: `rows` are those of its head, or
+// of packed heads, and those of the item begin with `first`. It has `count` units, or -1 as the end
+// of all work, and tiles of keys from `begin` up to `end`.
+struct Item {
+    int batch, head, row0, first, rows, keys, diagonal, count, begin, end, part, number;
+};
+
+// The place of an item in the tensors, and its copy in shared memory.
+template <bool PACKED>
+struct Decoder {
+    const Problem& p;
+    const Units& units;
+
+    __device__ int query(int row) const { return PACKED ? row / p.pack : row; }
+    // Tiles of `keys` keys with one that a row before `end` sees.
+    __device__ int seen(const Item& x, int end, int keys) const {
+        int last = query(min(end, x.rows) - 1) + x.diagonal + 1;
+        return ((p.causal ? max(0, min(x.keys, last)) : x.keys) + keys - 1) / keys;
+    }
+    // Tiles of which all rows from `row` on see all keys.
+    __device__ int whole(const Item& x, int row, int keys) const {
+        int last = query(row) + x.diagonal + 1;
+        return (p.causal ? max(0, min(x.keys, last)) : x.keys) / keys;
+    }
+    __device__ Item item(const int* starts_q, const int* starts_k, int id, int keys) const {
+        Item x;
+        x.count = -1;
+        if (id >= units.items) return x;
+        Place at(p, units.in_head, units.heads, 0, p.batch * units.heads, id);
+        Span span(p, starts_q, starts_k, at.batch);
+        int size = units.count * units.rows;
+        x.batch = at.batch, x.head = PACKED ? at.head * p.pack : at.head, x.part = at.part;
+        x.row0 = span.row0, x.first = at.tile * size,
+        x.rows = PACKED ? span.rows * p.pack : span.rows;
+        x.keys = span.keys, x.diagonal = span.diagonal, x.number = at.number * units.count;
+        x.count = max(0, min(units.count, (x.rows - x.first + units.rows - 1) / units.rows));
+        at.share(p, x.count ? seen(x, x.first + x.count * units.rows, keys) : 0, x.begin, x.end);
+        if (x.count) x.end = max(x.end, x.begin + 1);  // rows that see no key have a hidden tile
+        return x;
+    }
+};
+
+// SLOTS: units of queries in shared memory for each warpgroup. REGISTERS: the queries are left
+// operands from registers, and their slot is free as soon as they are there. IN_TURNS: warpgroups
+// issue their products one after another.
+template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, bool SPLIT,
+          bool PACKED, bool IN_TURNS, bool REGISTERS>
+__device__ void attend_units(const TensorMap& q, const TensorMap& k, const TensorMap& v,
+                             const void* mask, T* o, float* lse, const int* starts_q,
+                             const int* starts_k, float* partial, int* counters, const Problem& p,
+                             const Units& units) {
+    constexpr int N = BN / 8, WIDTH = HEAD / 8, SLABS = (HEAD + 63) / 64,
+                  PIECE = HEAD < 128 ? HEAD : 128;
+    constexpr int QUERIES = tile_bytes(64, HEAD), TILE = tile_bytes(BN, HEAD);
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ Stages<SLOTS> queries[WARPGROUPS];
+    __shared__ Stages<STAGES> keys, values;
+    __shared__ Barrier spare;
+    __shared__ Stages<2> handed;
+    __shared__ Item next_items[2];
+    __shared__ int last_part[WARPGROUPS];
+    __shared__ Item waiting[WARPGROUPS * 4];  // each warp's, with the unit whose product waits
+    unsigned qs = slab_aligned(shared_address(memory)), ks = qs + WARPGROUPS * SLOTS * QUERIES,
+             vs = ks + STAGES * TILE, table = vs + STAGES * TILE;
+    if (threadIdx.x == 0) {
+        handed.init(1, WARPGROUPS * 4);
+        for (int i = 0; i < WARPGROUPS; ++i) queries[i].init(1, 4);
+        keys.init(1, WARPGROUPS * 4), values.init(1, WARPGROUPS * 4), spare.init(1);
+        publish_barriers();
+    }
+    if (units.rows < 64) {  // the other rows of a slot are never copied
+        for (unsigned i = threadIdx.x * 16; i < WARPGROUPS * SLOTS * QUERIES; i += blockDim.x * 16)
+            *reinterpret_cast<uint4*>(memory + (qs - shared_address(memory)) + i) = uint4();
+        publish_tiles();
+    }
+    __syncthreads();
+    const Decoder<PACKED> decoder{p, units};
+    int warpgroup = warpgroup_index(), lane = threadIdx.x % 32;
+
+    if (warpgroup == WARPGROUPS) {
+        if constexpr (WARPGROUPS > 1)
+            fewer_registers<WARPGROUPS == 2 ? 40 : WARPGROUPS == 3 ? 32 : 24>();
+        if (threadIdx.x % 128 >= 32) return;
+        if (lane == 0) prefetch_map(q), prefetch_map(k), prefetch_map(v);
+        Turn<STAGES> turn;
+        Turn<2> hand;
+        int base = 0, spares = 0, id = blockIdx.x;
+#pragma unroll 1
+        for (;; hand.next()) {
+            Item work = decoder.item(starts_q, starts_k, id, BN);
+            handed.wait_empty(hand);
+            if (lane == 0) next_items[hand.stage] = work, handed.full[hand.stage].arrive();
+            if (work.count < 0) break;
+            int next = lane == 0 ? Tickets::draw(counters) : 0;
+            int b = work.batch, head = work.head / p.group;
+            int key0 = starts_k ? starts_k[b] : 0;
+            auto fetch_unit = [&](int u) {
+                int n = base + u, w = n % WARPGROUPS, slot = n / WARPGROUPS % SLOTS;
+                Stages<SLOTS>& of = queries[w];
+                of.empty[slot].wait(n / WARPGROUPS / SLOTS % 2 ^ 1);
+                if (lane) return;
+                of.full[slot].arrive_expecting(SLABS * slab_bytes(units.rows));
+#pragma unroll
+                for (int i = 0; i < SLABS; ++i)
+                    load_box(qs + (w * SLOTS + slot) * QUERIES + i * slab_bytes(64), q,
+                             of.full[slot], i * 64, work.head,
+                             work.row0 + decoder.query(work.first + u * units.rows), b);
+            };
+            auto fetch_tile = [&](unsigned to, const TensorMap& map, Barrier& full, int j) {
+                if (lane) return;
+                full.arrive_expecting(TILE);
+#pragma unroll
+                for (int i = 0; i < SLABS; ++i)
+                    load_box(to + i * slab_bytes(BN), map, full, i * 64, key0 + j * BN, head, b);
+            };
+#pragma unroll 1
+            for (int u = 0; u < min(work.count, WARPGROUPS); ++u) fetch_unit(u);
+#pragma unroll 1
+            for (int j = work.begin; j < work.end; ++j, turn.next()) {
+                keys.wait_empty(turn);
+                fetch_tile(ks + turn.stage * TILE, k, keys.full[turn.stage], j);
+                values.wait_empty(turn);
+                unsigned to = vs + turn.stage * TILE;
+                int rows = work.keys - j * BN;
+                if (!starts_k || rows >= BN) {
+                    fetch_tile(to, v, values.full[turn.stage], j);
+                    continue;
+                }
+                // The rows behind the last one are those of another sequence: their weights are
+                // 0, but they may be infinite.
+                fetch_tile(to, v, spare, j);
+                spare.wait(spares++ % 2);
+                for (int i = max(rows, 0) * 8 + lane; i < BN * 8; i += 32)
+#pragma unroll
+                    for (int slab = 0; slab < SLABS; ++slab)
+                        *reinterpret_cast<uint4*>(memory + (to - shared_address(memory)) +
+                                                  slab * slab_bytes(BN) + i * 16) = uint4();
+                publish_tiles();
+                __syncwarp();
+                if (lane == 0) values.full[turn.stage].arrive();
+            }
+#pragma unroll 1
+            for (int u = WARPGROUPS; u < work.count; ++u) fetch_unit(u);
+            base += work.count;
+            id = shuffle(next, 0);
+        }
+        if (lane == 0) Tickets::end(counters);
+        return;
+    }
+    if constexpr (WARPGROUPS > 1)
+        more_registers<WARPGROUPS == 2 ? 232 : WARPGROUPS == 3 ? 160 : 120>();
+    int warp = threadIdx.x / 32 % 4;
+    unsigned long long right = wgmma_rows(ks), right_values = wgmma_columns<BN>(vs), left = 0;
+    bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
+    float scale = MASK == FREE ? p.scale : 1;
+    float result[1][WIDTH][4], s[1][N][4];
+    unsigned weights[BN / 16][4];
+    [[maybe_unused]] unsigned held[REGISTERS ? HEAD / 16 : 1][4];
+    Online<1> online;
+    Rows<T, 1, MASK> view;
+    // The tile of values that the weights belong to, and whether it is released after the product.
+    int before = 0;
+    bool release_before = false, fresh = true, started = false;
+    auto release = [&](Barrier& b) {
+        if (lane == 0) b.arrive();
+    };
+    auto my_turn = [&] {
+        if constexpr (IN_TURNS) barrier_sync<256>(1 + warpgroup);
+    };
+    auto next_turn = [&] {
+        if constexpr (IN_TURNS) barrier_arrive<256>(1 + (warpgroup + 1) % WARPGROUPS);
+    };
+    auto multiply_keys = [&](int stage) {
+#pragma unroll
+        for (int i = 0; i < HEAD / 16; ++i) {
+            unsigned long long to =
+                wgmma_moved(right, stage * TILE + i / 4 * slab_bytes(BN) + i % 4 * 32);
+            if constexpr (REGISTERS) wgmma_left<T, false>(s[0], held[i], to, i > 0);
+            else wgmma<T>(s[0], wgmma_moved(left, i / 4 * slab_bytes(64) + i % 4 * 32), to, i > 0);
+        }
+        wgmma_commit();
+    };
+    auto multiply_values = [&] {
+#pragma unroll
+        for (int i = 0; i < BN / 16; ++i)
+#pragma unroll
+            for (int c = 0; c < HEAD; c += 128) {
+                unsigned long long at =
+                    wgmma_moved(right_values, before % STAGES * TILE + i * slab_bytes(16) +
+                                                  c / 64 * slab_bytes(BN));
+                if (c + 128 <= HEAD || HEAD < 128)
+                    wgmma_left<T>(reinterpret_cast<float (&)[PIECE / 8][4]>(result[0][c / 8]),
+                                  weights[i], at, i > 0 || !fresh);
+                else
+                    wgmma_left<T>(reinterpret_cast<float (&)[8][4]>(result[0][c / 8]), weights[i],
+                                  at, i > 0 || !fresh);
+            }
+        wgmma_commit();
+    };
+    auto wait_values = [&] { values.full[before % STAGES].wait(before / STAGES % 2); };
+    auto products_done = [&] {
+        wgmma_wait<0>();
+        wgmma_results(result[0]);
+        if (release_before) release(values.empty[before % STAGES]);
+    };
+    // Stores the results of a unit, or its part of them; `of` has its sums.
+    auto store_unit = [&](Online<1>& of) {
+        of.finish(result, scale);
+        const Item out = waiting[threadIdx.x / 32];
+        auto row_of = [&](auto* to, const Strides& by, int r) {
+            int query = decoder.query(r);
+            return to + by.at(out.batch, PACKED ? out.head + r - query * p.pack : out.head,
+                              out.row0 + query);
+        };
+        int mine = out.first + warp * 16, rows = min(out.rows, out.first + units.rows);
+        if constexpr (!SPLIT) {
+            store_results<T>(result[0], mine, rows, p.width, vectors,
+                             [&](int r) { return row_of(o, p.o, r); });
+            if (lse && lane % 4 == 0) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    int r = mine + i * 8 + lane / 4;
+                    if (r < rows) *row_of(lse, p.lse, r) = LN2 * of.most[0][i];
+                }
+            }
+        } else {
+            Partial<HEAD, 64, true> all{partial};
+            all.of(static_cast<long long>(out.number) * p.parts + out.part)
+                .write_rows(result, of.most, warp * 16, rows - out.first);
+            Team<128> team{8 + warpgroup};
+            if (!team.is_last(counters + 2 + out.number, p.parts, last_part + warpgroup)) return;
+            bool whole = (p.width | p.o.batch | p.o.head | p.o.row) % 4 == 0;
+            float* room = reinterpret_cast<float*>(memory + (table - shared_address(memory))) +
+                          warpgroup * 64 * p.parts;
+            combine<HEAD, 64, true>(
+                team, all.of(static_cast<long long>(out.number) * p.parts), p.parts,
+                rows - out.first, room,
+                [&](int r, int c, const Vector<float, 4>& x) {
+                    store_four(row_of(o, p.o, out.first + r), c, p.width, whole, x);
+                },
+                [&](int r, float x) {
+                    if (lse) *row_of(lse, p.lse, out.first + r) = LN2 * x;
+                });
+        }
+    };
+    // A step of a unit. START: nothing is under way; otherwise the first step of a unit issues the
+    // last products of the unit before, whose results it stores.
+    auto step = [&](auto start, bool first, int tile, int j, bool guarded, bool last) {
+        constexpr bool START = decltype(start)::value;
+        int stage = tile % STAGES;
+        keys.full[stage].wait(tile / STAGES % 2);
+        if constexpr (!START) wait_values();
+        my_turn();
+        wgmma_begin();
+        multiply_keys(stage);
+        if constexpr (!START) multiply_values();
+        next_turn();
+        wgmma_wait<START ? 0 : 1>();
+        wgmma_results(s[0]);
+        if (last) release(keys.empty[stage]);
+        [[maybe_unused]] Online<1> ended = online;
+        if (START || first) online = Online<1>();
+        float factor[1][2];
+        if (guarded) view.hide(s, j * BN, p.scale);
+        bool grown = online.template raise<true>(s, factor, scale);
+        online.template exponentials<true>(s, scale);
+        // The compiler moves a wait up to the last branch: here it comes after the exponentials.
+        if constexpr (!START) {
+            if (grown) {
+                products_done();
+                if (!first) online.rescale(result, factor);
+            } else {
+                products_done();
+            }
+            if (first) store_unit(ended);
+        }
+#pragma unroll
+        for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
+        fresh = first, before = tile, release_before = last;
+    };
+    if (IN_TURNS && warpgroup == WARPGROUPS - 1) next_turn();
+    // Multiplies the last weights of a unit, which no other one follows at once.
+    auto flush = [&] {
+        wait_values();
+        wgmma_begin();
+        multiply_values();
+        products_done();
+        store_unit(online);
+        started = false;
+    };
+    int base = 0, tiles = 0;
+    Turn<2> hand;
+#pragma unroll 1
+    for (;; hand.next()) {
+        handed.wait_full(hand);
+        const Item work = next_items[hand.stage];
+        __syncwarp();
+        release(handed.empty[hand.stage]);
+        // After these the compiler knows that the lanes agree.
+        int count = shuffle(work.count, 0), begin = shuffle(work.begin, 0),
+            all = shuffle(work.end, 0);
+        if (count < 0) break;
+        int skipped = tiles, u = (warpgroup + WARPGROUPS - base % WARPGROUPS) % WARPGROUPS;
+#pragma unroll 1
+        for (; u < count; u += WARPGROUPS) {
+            bool last = u + WARPGROUPS >= count;
+            int n = base + u, slot = n / WARPGROUPS % SLOTS, first = work.first + u * units.rows;
+            int end = shuffle(decoder.seen(work, first + units.rows, BN), 0), j = begin;
+            int whole = MASK == FREE ? shuffle(decoder.whole(work, first, BN), 0) : 0;
+            end = max(min(all, end), j + 1);
+            Stages<SLOTS>& of = queries[warpgroup];
+            of.full[slot].wait(n / WARPGROUPS / SLOTS % 2);
+            unsigned at = qs + (warpgroup * SLOTS + slot) * QUERIES;
+            left = wgmma_rows(at);
+            if constexpr (REGISTERS) {
+#pragma unroll
+                for (int i = 0; i < HEAD / 16; ++i)
+                    load_matrices_x4(
+                        held[i], at + i / 4 * slab_bytes(64) +
+                                     swizzle<128>(warp * 16 + lane % 16, i % 4 * 2 + lane / 16));
+                __syncwarp();
+                release(of.empty[slot]);
+            }
+            view.template set<PACKED>(p, work.keys, work.diagonal, mask, work.batch, work.head,
+                                      first + warp * 16, work.rows);
+            int shift = tiles - begin;
+            if (started) step(Is<false>(), true, shift + j, j, j >= whole, last);
+            else step(Is<true>(), true, shift + j, j, j >= whole, last);
+            __syncwarp();
+            if (lane == 0) {
+                waiting[threadIdx.x / 32] = work;
+                waiting[threadIdx.x / 32].first = first;
+                waiting[threadIdx.x / 32].number = work.number + u;
+            }
+            __syncwarp();
+            started = true, ++j;
+#pragma unroll 1
+            for (; j < end; ++j) step(Is<false>(), false, shift + j, j, j >= whole, last);
+            if constexpr (!REGISTERS) release(of.empty[slot]);
+            if (last) skipped = shift + end;
+        }
+        base += count, tiles += all - begin;
+        // A product that waits for the next unit keeps its stage, which the tiles to skip may need.
+        if (started && tiles - 1 - before >= STAGES) flush();
+        // Tiles that only rows of other warpgroups see.
+#pragma unroll 1
+        for (; skipped < tiles; ++skipped) {
+            int stage = skipped % STAGES, parity = skipped / STAGES % 2;
+            keys.full[stage].wait(parity);
+            my_turn();
+            next_turn();
+            release(keys.empty[stage]);
+            values.full[stage].wait(parity);
+            release(values.empty[stage]);
+        }
+    }
+    if (started) flush();
+}

@@ -1,0 +1,132 @@
+"""Plan attention by warpgroups whose tiles are copied by TMA: the kernel for Hopper."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+
+from weft.device.tensor_map_encoding import MapRequest
+from weft.device.tensor_map_layout import TYPES
+from weft.kernels import cdiv
+from weft.kernels.structs import Int, Struct
+from weft.ops.core import source
+from weft.ops.core.choose import Candidate
+from weft.ops.core.plan import COUNTERS, Buffer, Counters, Map, Plan, Pointer, Step
+from weft.ops.core.target import Target
+from weft.ops.families.attention import model, tma_model
+from weft.ops.families.attention.forward_job import AttentionJob
+from weft.ops.families.attention.problem import Operand, Problem
+from weft.ops.families.attention.tma_model import UNIT, TmaTile, Work
+
+CAPABILITY = (9, 0)
+SLAB = 64
+"""Columns of a slab: 128 bytes, within which a copy exchanges vectors."""
+TICKETS = 2
+"""Counters that blocks draw items from."""
+KINDS = {torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+@dataclass(frozen=True)
+class Units(Struct):
+    """The units of an item, as tma_forward.cuh takes them."""
+
+    rows: Annotated[Int, "of a unit"]
+    count: Annotated[Int, "units of an item"]
+    in_head: Annotated[Int, "items of a head, or of packed heads"]
+    heads: Annotated[Int, "or groups of packed heads"]
+    items: Annotated[Int, "of all heads and parts"]
+
+
+def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
+    """Candidates of this kernel: none for other GPUs, for dropout and for other heads."""
+    p = job.problem
+    if gpu.capability != CAPABILITY or p.drop or not _sizes(job)[1]:
+        return []
+    made = []
+    for tile in tma_model.TILES.get(p.head, ()):
+        for work in _divisions(p, tile, gpu):
+            items = work.items(p) * work.parts
+            name = f"{tile.warpgroups} x {tile.keys}, TMA"
+            name += f", {work.units} units" if work.units != tile.warpgroups else ""
+            name += f", keys in {work.parts}" if work.parts > 1 else ""
+            why = f"{items} items for {gpu.sms} SMs"
+            build = functools.partial(_plan, job, tile, work, gpu)
+            made.append(Candidate(name, tma_model.time(tile, work, p, gpu), why, build))
+    return made
+
+
+def _divisions(p: Problem, tile: TmaTile, gpu: Target) -> Iterator[Work]:
+    pack = p.group if p.rows < UNIT and 1 < p.group <= UNIT else 1
+    rows = UNIT // pack * pack
+    whole = cdiv(p.rows * pack, rows)  # units of a head
+    counts = {min(tile.warpgroups, whole)}
+    resident = cdiv(p.keys, tile.keys) <= tile.stages  # keys and values stay in shared memory
+    if tile.resident and not resident:
+        return
+    if resident and not tile.in_turns:
+        counts |= {n for n in (2, 3, 4, 6, 8, 12, 16) if n < whole} | {min(whole, 24)}
+    for count in sorted(counts):
+        one = Work(count, pack, rows, 1)
+        yield one
+        items = one.items(p)
+        for parts in model.SPLIT_KV[1:]:
+            few = items < gpu.sms and items * count <= COUNTERS - TICKETS
+            if few and count <= tile.warpgroups and cdiv(p.keys, tile.keys) >= 2 * parts:
+                yield one._replace(parts=parts)
+
+
+def _sizes(job: AttentionJob) -> tuple[int, int]:
+    """Rows and keys of the tensors, which hold all sequences of a ragged call."""
+    p = job.problem
+    if p.starts[0] is None:
+        return p.rows, p.keys
+    inputs = job.operands.request.inputs
+    assert inputs[0] is not None
+    assert inputs[1] is not None
+    return inputs[0].shape[0], inputs[1].shape[0]
+
+
+def _plan(job: AttentionJob, tile: TmaTile, work: Work, gpu: Target) -> Plan:
+    p, (rows, keys) = job.problem, _sizes(job)
+    split = work.parts > 1
+    shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask)
+    kinds = (split, work.pack > 1, tile.in_turns, tile.registers)
+    words = source.template("attend", source.ctype(p.dtype), *shape, *kinds)
+    kernel = source.kernel("attention/tma_forward.cu", words, **Units.define())
+    items, heads = work.items(p), p.heads // work.pack * p.batch
+    at_once = model.heads_at_once(p, gpu, work.in_head(p), heads)
+    box = (SLAB, work.pack, work.rows // work.pack, 1)
+    q = _map(job.q, p, (p.depth, p.heads, rows), box, by_head=True)
+    shared_heads = p.heads // p.group
+    k = _map(job.k, p, (p.depth, keys, shared_heads), (SLAB, tile.keys, 1, 1))
+    v = _map(job.v, p, (p.width, keys, shared_heads), (SLAB, tile.keys, 1, 1))
+    scratch = (Buffer((items * work.units * work.parts * UNIT * (p.head + 1),), torch.float32),)
+    partial = Pointer(job.operands.first + len(job.operands.scratch)) if split else None
+    problem = p.packed(job.strides, work.pack, work.parts, at_once)
+    in_head, packed = work.in_head(p), p.heads // work.pack
+    units = Units(work.rows, work.units, in_head, packed, items * work.parts)
+    args = (q, k, v, *job.pointers[3:], partial, Counters(), problem, units.pack())
+    grid = (min(items * work.parts, gpu.sms),)
+    shared = tile.shared(p.head, work.parts)
+    step = Step(kernel, grid, (tile.threads,), args, shared)
+    return job.plan((step,), scratch if split else ())
+
+
+def _map(
+    x: Operand, p: Problem, sizes: tuple[int, int, int], box: tuple[int, ...], by_head: bool = False
+) -> Map:
+    """The map of [elements, rows, heads, batch], or with heads before rows."""
+    batch, head, row = x.strides
+    strides = (head, row, batch) if by_head else (row, head, batch)
+    dims = (*sizes, p.batch)
+    # A dimension of one element may have any stride.
+    nbytes = tuple(
+        p.dtype.itemsize * stride if size > 1 else 0
+        for stride, size in zip(strides, dims[1:], strict=True)
+    )
+    kind = next(t for t in TYPES if t.name == KINDS[p.dtype])
+    return Map(x.pointer, MapRequest(kind, 0, dims, nbytes, (1,) * 4, box, swizzle=3, l2=2))

@@ -1,0 +1,120 @@
+"""Cost model of attention by warpgroups and TMA: tiles, and their modelled seconds.
+
+The constants were fitted on an NVIDIA H200: benchmarks/records/attention_tiles.jsonl. Its rows but
+those of "after" are from before items were handed over decoded, which saved about 0.9 us an item.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops.core.target import Target
+from weft.ops.families.attention import model
+from weft.ops.families.attention.problem import Problem
+
+UNIT = 64
+"""Rows of a unit: the queries that a warpgroup has at a time."""
+SHARED = 226 << 10
+"""Bytes of shared memory that a block can have beside its barriers."""
+ALIGNMENT = 1024
+"""Bytes that tiles in shared memory begin at multiples of."""
+UNIT_OVERHEAD = 1.8e-6
+"""Seconds of a unit beside its products."""
+ITEM_OVERHEAD = 0.5e-6
+"""Seconds of an item beside its units."""
+SPLIT_OVERHEAD = 6e-6
+"""Seconds of keys in parts beside `model.joining_time`."""
+
+
+class TmaTile(NamedTuple):
+    """A tile: warpgroups of 64 queries, keys of a step, stages of keys and of values.
+
+    slots      units of queries in shared memory for each warpgroup
+    reach      share of the tensor cores' rate in a full tile
+    in_turns   warpgroups issue their products one after another
+    registers  queries are left operands in registers
+    resident   only for calls whose keys and values all fit in the stages
+    """
+
+    warpgroups: int
+    keys: int
+    stages: int
+    slots: int
+    reach: float
+    in_turns: bool = False
+    registers: bool = False
+    resident: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: one more warpgroup copies."""
+        return 128 * (self.warpgroups + 1)
+
+    def shared(self, head: int, parts: int) -> int:
+        """Bytes of shared memory; columns are stored in slabs of 64."""
+        row = 128 * cdiv(head, 64)
+        rows = self.warpgroups * self.slots * UNIT + 2 * self.stages * self.keys
+        table = 4 * UNIT * parts * self.warpgroups if parts > 1 else 0
+        return ALIGNMENT + row * rows + table
+
+
+class Work(NamedTuple):
+    """The division of a call: units of an item, heads in a unit, rows of a unit, parts of keys."""
+
+    units: int
+    pack: int
+    rows: int
+    parts: int
+
+    def items(self, p: Problem) -> int:
+        """Items of a call, without parts."""
+        return self.in_head(p) * (p.heads // self.pack) * p.batch
+
+    def in_head(self, p: Problem) -> int:
+        """Items of a head, or of packed heads."""
+        return cdiv(p.rows * self.pack, self.rows * self.units)
+
+
+def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
+    """Modelled seconds: those of the SM with the most work, at least the memory traffic."""
+    rate = 2 * gpu.tf32 / gpu.sms * tile.reach
+    step = 4 * UNIT * tile.warpgroups * tile.keys * p.head / rate
+    steps = cdiv(cdiv(p.seen_keys, tile.keys), work.parts)
+    # Units of an item are divided among its warpgroups, and the rest goes on with the next item.
+    whole = cdiv(work.units, tile.warpgroups)
+    items = work.items(p) * work.parts
+    rounds = cdiv(items, gpu.sms)
+    units = whole if rounds == 1 else work.units / tile.warpgroups
+    longest = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + steps * step)
+    busy = rounds * longest
+    if p.causal:
+        seen = p.share * steps + 0.5
+        mean = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + seen * step)
+        busy = max(min(busy, longest), items / gpu.sms * mean)
+    split = SPLIT_OVERHEAD if work.parts > 1 else 0.0
+    joining = split + model.joining_time(p, UNIT, items, work.parts)
+    return gpu.launch + model.FIXED + max(busy, model.traffic(p, gpu)) + joining
+
+
+TILES: dict[int, tuple[TmaTile, ...]] = {
+    48: (TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.36, resident=True),),
+    64: (
+        TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.45, resident=True),
+        TmaTile(warpgroups=3, keys=80, stages=5, slots=2, reach=0.42, resident=True),
+    ),
+    80: (TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.4, resident=True),),
+    96: (TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.51),),
+    128: (
+        TmaTile(warpgroups=3, keys=80, stages=3, slots=1, reach=0.59),
+        TmaTile(warpgroups=2, keys=128, stages=2, slots=1, reach=0.56, registers=True),
+        TmaTile(warpgroups=2, keys=80, stages=3, slots=1, reach=0.52),
+        TmaTile(warpgroups=1, keys=64, stages=5, slots=2, reach=0.36),
+    ),
+    192: (
+        TmaTile(warpgroups=2, keys=96, stages=2, slots=1, reach=0.64),
+        TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.55),
+    ),
+    256: (TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.64),),
+}
+"""Tiles by head size."""

@@ -1,0 +1,210 @@
+"""Attention by warpgroups whose tiles TMA copies: the forward kernel for Hopper."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+import draw
+
+torch = pytest.importorskip("torch")
+
+import weft  # noqa: E402
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.choose import Candidate, Request  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.attention import forward, tma_model  # noqa: E402
+from weft.ops.families.attention.tma_model import TmaTile  # noqa: E402
+
+DTYPE = torch.bfloat16
+HEAD = 80  # two slabs of columns, the second one in part
+TILE = TmaTile(warpgroups=2, keys=16, stages=2, slots=2, reach=1.0)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile of little code, so that one kernel serves most calls."""
+    monkeypatch.setenv("WEFT_DRAFTS", "1")
+    monkeypatch.setattr(forward, "LISTED", 1000)
+    use(monkeypatch, TILE)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, tile: TmaTile, head: int = HEAD) -> None:
+    monkeypatch.setattr(tma_model, "TILES", {head: (tile,)})
+
+
+def drawn(*shape: int, seed: int) -> Any:
+    return draw.seeded(seed).normal(*shape).to(DTYPE)
+
+
+def on(request: Request, sms: int) -> Request:
+    return dataclasses.replace(request, target=dataclasses.replace(request.target, sms=sms))
+
+
+def by_tma(candidates: list[Candidate], kind: str = "") -> Candidate:
+    """The candidate by TMA whose name ends with `kind` behind its tile."""
+    ends = {c.name.partition("TMA")[2]: c for c in candidates if "TMA" in c.name}
+    return ends[kind]
+
+
+class Options(NamedTuple):
+    """Options of a call, the SMs it runs on, and the division of its work."""
+
+    causal: bool = False
+    sms: int = 3
+    kind: str = ""
+    mask: Any = None
+    scale: float | None = None
+
+
+def attend(q: Any, k: Any, v: Any, options: Options) -> Any:
+    """The result and the logarithms of the sums."""
+    gqa = q.shape[1] > k.shape[1]
+    arguments = (q, k, v, options.mask, 0.0, options.causal, options.scale, gqa)
+    request = on(library.function("attention_lse").request(*arguments), options.sms)
+    one = by_tma(forward.candidates(request, False, True), options.kind)
+    return runner(one.build(), len(request.inputs), q.device)(q, k, v, options.mask)
+
+
+def exact(tensors: Sequence[Any], options: Options) -> Any:
+    q, k, v = (x.double() for x in tensors)
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scale = q.shape[-1] ** -0.5 if options.scale is None else options.scale
+    scores = q @ k.mT * scale
+    if options.causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    if options.mask is not None:
+        scores = scores.masked_fill(~options.mask, -torch.inf)
+    return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
+
+
+def compare(tensors: Sequence[Any], options: Options) -> None:
+    out, lse = attend(*tensors, options)
+    expected, logs = exact(tensors, options)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(lse.double(), logs, rtol=1e-5, atol=1e-5)
+
+
+def operands(rows: int, keys: int, heads: int, shared: int, head: int = HEAD) -> tuple[Any, ...]:
+    """Queries as models have them, whose heads follow one another in a row."""
+    q = drawn(2, rows, heads, head, seed=1).transpose(1, 2)
+    k, v = (drawn(2, shared, keys, head, seed=n) for n in (2, 3))
+    return q, k, v
+
+
+CALLS = {
+    "a unit without rows": (130, 40, 1, 1, Options()),
+    "tiles that one warpgroup does not see": (200, 170, 2, 1, Options(causal=True)),
+    "queries behind the last key": (150, 20, 2, 2, Options(causal=True)),
+    "one key": (3, 1, 2, 2, Options(causal=True, kind=", 1 units")),
+    "units that share tiles": (330, 30, 1, 1, Options(kind=", 6 units")),
+    "fewer units than warpgroups in an item": (150, 30, 3, 3, Options(sms=1, kind=", 3 units")),
+    "heads as rows of a unit": (5, 100, 4, 1, Options(kind=", 1 units")),
+    "heads that do not fill a unit": (11, 40, 7, 1, Options(causal=True, sms=1)),
+    "a negative scale": (70, 40, 1, 1, Options(scale=-0.1)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_forward(call: str) -> None:
+    rows, keys, heads, shared, options = CALLS[call]
+    compare(operands(rows, keys, heads, shared), options)
+
+
+@pytest.mark.parametrize("kind", [", keys in 2", ", 1 units, keys in 3"])
+def test_keys_in_parts(kind: str) -> None:
+    """The last warpgroup of a unit combines its parts; a part may see no key."""
+    rows = 100 if "units" not in kind else 3
+    compare(operands(rows, 110, 2, 1), Options(causal=True, kind=kind, sms=20))
+
+
+def test_queries_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, TILE._replace(registers=True, slots=1, in_turns=True))
+    compare(operands(300, 70, 2, 1), Options(causal=True, sms=2))
+
+
+@pytest.mark.parametrize("head", [32, 256])
+def test_heads(head: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, TILE._replace(slots=1, warpgroups=1 if head == 32 else 2), head)
+    compare(operands(70, 40, 1, 1, head), Options())
+
+
+def test_mask() -> None:
+    """A row that sees no key is 0."""
+    mask = draw.seeded(5).normal(2, 1, 70, 40) > 0
+    mask[:, :, 3] = False
+    compare(operands(70, 40, 1, 1), Options(mask=mask))
+
+
+def test_operands_of_all_kinds() -> None:
+    """Values of another width, a misaligned key, and keys that all batches share."""
+    q, v = drawn(2, 1, 66, 67, seed=1), drawn(2, 1, 65, 71, seed=3)
+    k = drawn(65 * 67 + 1, seed=2)[1:].view(1, 1, 65, 67).expand(2, 1, 65, 67)
+    compare((q, k, v), Options())
+
+
+def test_slices_of_a_projection() -> None:
+    rows = drawn(2, 70, 3, 2, HEAD, seed=1)
+    compare([x.transpose(1, 2) for x in rows.unbind(2)], Options())
+
+
+def test_large_scores() -> None:
+    """Products of maxima and the scale that are rounded by more than an exponential can take."""
+    q, k, v = (drawn(1, 1, 66, HEAD, seed=n) for n in (1, 2, 3))
+    q = (q * 2.0**22).to(DTYPE)
+    out, _ = attend(q, k, v, Options())
+    largest = (q[0, 0].double() @ k[0, 0].double().mT).argmax(-1)
+    assert torch.equal(out[0, 0], v[0, 0, largest])
+
+
+def test_ragged() -> None:
+    """Sequences of different lengths, one of them empty; infinite values stay in their sequence."""
+    lengths, keys = (70, 0, 3, 5), (90, 5, 1, 3)
+    starts = [torch.tensor([0, *n]).cumsum(0).int() for n in (lengths, keys)]
+    q = drawn(sum(lengths), 2, HEAD, seed=1)
+    k, v = (drawn(sum(keys), 1, HEAD, seed=n) for n in (2, 3))
+    v[96:] = torch.inf
+    tensors = (q, k, v, *starts)
+    request = library.function("attention_varlen_lse").request(*tensors, 70, 90, True, None, True)
+    one = by_tma(forward.candidates(on(request, 2), True, True))
+    out, lse = runner(one.build(), len(tensors), q.device)(*tensors)
+    row = key = 0
+    for n, m in zip(lengths[:-1], keys, strict=False):
+        parts = [x.transpose(0, 1)[None].double() for x in (
+            q[row : row + n], k[key : key + m], v[key : key + m])]  # fmt: skip
+        scores = parts[0] @ parts[1].repeat_interleave(2, 1).mT / HEAD**0.5
+        scores = scores.masked_fill(torch.ones(n, m, dtype=torch.bool).triu(1 + m - n), -torch.inf)
+        expected = scores.softmax(-1).nan_to_num(0.0) @ parts[2].repeat_interleave(2, 1)
+        ours = out[row : row + n].transpose(0, 1)[None].double()
+        torch.testing.assert_close(ours, expected, rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(
+            lse[:, row : row + n].double(), scores.logsumexp(-1)[0], rtol=1e-5, atol=1e-5
+        )
+        row, key = row + n, key + m
+
+
+def test_sanitized() -> None:
+    with weft.sanitize():
+        compare(operands(130, 40, 1, 1), Options(causal=True))
+
+
+@pytest.mark.parametrize("schedule", ["last", "random:1"])
+def test_scheduled(schedule: str) -> None:
+    with weft.schedule(schedule):
+        compare(operands(130, 40, 1, 1), Options(causal=True, sms=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "chosen"),
+    [({}, True), ({"capability": (8, 0)}, False), ({"capability": (10, 0)}, False)],
+)
+def test_only_on_hopper(change: dict[str, Any], chosen: bool) -> None:
+    q = torch.empty(1, 4, 4096, HEAD, dtype=DTYPE).expand(64, 4, 4096, HEAD)
+    request = library.function("attention").request(q, q, q, None, 0.0, False, None, False)
+    target = dataclasses.replace(request.target, **{"real": True, **change})
+    made = forward.candidates(dataclasses.replace(request, target=target), False, False)
+    assert any("TMA" in c.name for c in made) == chosen
