@@ -24,6 +24,7 @@ from weft.ops.families.conv import (
     warpgroup,
     winograd,
 )
+from weft.ops.families.conv.tma import windows as boxes
 
 LARGE = 64
 """Taps of a filter from which on convolutions by Fourier transforms are considered."""
@@ -64,6 +65,7 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *(tensor.windows(raw, back) if tensors else ()),
         *(taps.windows(raw, back) if tensors else ()),
         *(warpgroup.windows(raw, back) if tensors else ()),
+        *(boxes.windows(raw, back) if tensors else ()),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),
     ]

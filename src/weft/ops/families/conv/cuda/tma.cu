@@ -1,0 +1,217 @@
+// Convolution of 16-bit elements on Hopper, forward and backward to the data: a product of weights
+// and pixels by warpgroups, see tma.cuh. Its rows are target channels and its columns positions, so
+// that a tile has as many positions as an image gives.
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+#include <weft/pipeline.cuh>
+#include <weft/wgmma.cuh>
+#include "tma.cuh"
+
+using namespace weft;
+
+// The results of a warpgroup: 64 channels x BN positions. They are stored by parts of 32 positions,
+// which pass through shared memory.
+template <class T, int BN, bool LAST>
+struct TargetPart {
+    static constexpr int PART = 32, BYTES = 2 * PART * 128 + BN * 4;
+
+    // Stores; `memory` has BYTES of this warpgroup, whose barrier is `id`. LAST: channels are
+    // contiguous in the target, and are stored by vectors.
+    static __device__ void store(const float (&of)[BN / 8][4], unsigned char* memory, int id, T* y,
+                                 const T* bias, const Boxes& p, const Box& box, int channel,
+                                 int first) {
+        int* places = reinterpret_cast<int*>(memory + 2 * PART * 128);
+        int thread = threadIdx.x % 128, warp = thread / 32, lane = lane_index();
+        float add[2] = {};
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int c = channel + warp * 16 + half * 8 + lane / 4;
+            if (bias && c < p.target_c) add[half] = to<float>(bias[c]);
+        }
+        barrier_sync<128>(id);  // the tile before is stored
+        y += box.n * p.target_image;
+        for (int i = thread; i < BN; i += 128) places[i] = place(first + i, p, box);
+#pragma unroll
+        for (int n = 0; n < BN / 8; n += PART / 8) {
+            constexpr int WHOLE = BN / 8;
+            unsigned char* part = memory + n / (PART / 8) % 2 * PART * 128;
+#pragma unroll
+            for (int m = 0; m < PART / 8 && n + m < WHOLE; m += 2) {
+                unsigned words[4] = {};
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    int at = n + m + i / 2, half = i % 2;
+                    if (at < WHOLE)
+                        words[i] =
+                            pack<T>(of[at][half * 2] + add[half], of[at][half * 2 + 1] + add[half]);
+                }
+                int beside = m + lane / 16, eight = warp * 2 + lane / 8 % 2, inner = lane % 8;
+                if constexpr (LAST)
+                    store_matrices_x4<true>(
+                        shared_address(part + swizzle<128>(beside * 8 + inner, eight)), words);
+                else
+                    store_matrices_x4(shared_address(part + swizzle<64>(eight * 8 + inner, beside)),
+                                      words);
+            }
+            barrier_sync<128>(id);
+            int left = min(PART, BN - n * 8);
+            if constexpr (LAST) {
+                for (int i = thread; i < left * 8; i += 128) {
+                    int at = places[n * 8 + i / 8], c = channel + i % 8 * 8;
+                    if (at >= 0 && c < p.target_c)
+                        weft::store(
+                            y + at + c,
+                            load<8>(reinterpret_cast<const T*>(part + swizzle<128>(i / 8, i % 8))));
+                }
+            } else {
+                int at = places[min(n * 8 + lane, BN - 1)];
+                if (lane < left && at >= 0)
+#pragma unroll 4
+                    for (int c = warp; c < min(64, p.target_c - channel); c += 4)
+                        y[at + (long long)(channel + c) * p.target_channel] =
+                            reinterpret_cast<const T*>(part + swizzle<64>(c, lane / 8))[lane % 8];
+            }
+        }
+    }
+    // The place of a position in the target, from the first image of the box on; -1: it has none.
+    static __device__ int place(int at, const Boxes& p, const Box& box) {
+        int n = at / p.image, rest = at - n * p.image, i = rest / p.row, j = rest - i * p.row;
+        const Phase& phase = p.phase[box.phase];
+        int h = (box.y + i) * p.out_h + phase.out_y, w = (box.x + j) * p.out_w + phase.out_x;
+        bool inside = n < p.tile_n && i < p.tile_h && j < p.tile_w && box.n + n < p.target_n &&
+                      h < p.target_h && w < p.target_w;
+        return inside ? int(n * p.target_image) + h * p.target_row + w * p.target_column : -1;
+    }
+};
+
+// CHANNELS x POSITIONS warpgroups compute 64 x BN results each. Two threads of another warpgroup
+// copy: planes into a ring of PLANES slots, and weights, of 64 source channels and a tap, into one
+// of STAGES. RESIDENT blocks share an SM and cover each other's waits. BACK: the weights of a
+// source channel are contiguous, not those of a target channel.
+template <class T, int CHANNELS, int POSITIONS, int BN, int PLANES, int STAGES, int RESIDENT,
+          bool BACK, bool LAST>
+__global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
+    tma(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight,
+        const T* bias, T* y, const __grid_constant__ Boxes p) {
+    constexpr int CONSUMERS = CHANNELS * POSITIONS, STAGE = CHANNELS * slab_bytes(64);
+    constexpr bool SHARED = CONSUMERS * RESIDENT > 2;  // registers are short
+    using Part = TargetPart<T, BN, LAST>;
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    __shared__ Stages<PLANES> planes;
+    __shared__ Stages<STAGES> stages;
+    unsigned ring = slab_aligned(shared_address(bytes)), slots = ring + STAGES * STAGE;
+    unsigned char* start = bytes + (ring - shared_address(bytes));
+    if (threadIdx.x == 0) planes.init(1, CONSUMERS * 4), stages.init(1, CONSUMERS * 4);
+    for (int i = threadIdx.x; i < PLANES * p.zeros * 8; i += blockDim.x) {
+        int slot = i / (p.zeros * 8), at = i - slot * p.zeros * 8;
+        unsigned char* behind = start + STAGES * STAGE + slot * p.slot_bytes + p.plane_bytes;
+        reinterpret_cast<uint4*>(behind)[at] = make_uint4(0, 0, 0, 0);
+    }
+    publish_tiles();
+    __syncthreads();
+
+    if (warpgroup_index() == CONSUMERS) {
+        if constexpr (SHARED) fewer_registers<40>();
+        if (threadIdx.x == CONSUMERS * 128) {
+            prefetch_map(x);
+            Turn<PLANES> turn;
+            for (int at = blockIdx.x; at < works(p); at += gridDim.x) {
+                Box box(at, p);
+                const Phase& phase = p.phase[box.phase];
+                for (int chunk = 0; chunk < p.chunks; ++chunk)
+                    for (int i = 0; i < phase.planes; ++i, turn.next()) {
+                        const Plane& plane = p.plane[phase.first_plane + i];
+                        planes.wait_empty(turn);
+                        planes.full[turn.stage].arrive_expecting(p.plane_bytes);
+                        load_box(slots + turn.stage * p.slot_bytes, x, planes.full[turn.stage],
+                                 chunk * 64, box.x * p.step_w + plane.x, box.y * p.step_h + plane.y,
+                                 box.n);
+                    }
+            }
+        } else if (threadIdx.x == CONSUMERS * 128 + 32) {
+            prefetch_map(weight);
+            Turn<STAGES> turn;
+            for (int at = blockIdx.x; at < works(p); at += gridDim.x) {
+                Box box(at, p);
+                const Phase& phase = p.phase[box.phase];
+                int first = p.plane[phase.first_plane].first_tap;
+                const Plane& last = p.plane[phase.first_plane + max(phase.planes - 1, 0)];
+                int taps = phase.planes ? last.first_tap + last.taps - first : 0;
+                for (int chunk = 0; chunk < p.chunks; ++chunk)
+                    for (int i = 0; i < taps; ++i, turn.next()) {
+                        Barrier& full = stages.full[turn.stage];
+                        unsigned to = ring + turn.stage * STAGE;
+                        int tap = p.tap[first + i].number;
+                        stages.wait_empty(turn);
+                        full.arrive_expecting(STAGE);
+                        if constexpr (BACK) {
+#pragma unroll
+                            for (int g = 0; g < CHANNELS; ++g)
+                                load_box(to + g * slab_bytes(64), weight, full,
+                                         (box.channel * CHANNELS + g) * 64, tap, chunk * 64);
+                        } else {
+                            load_box(to, weight, full, chunk * 64, tap,
+                                     box.channel * CHANNELS * 64);
+                        }
+                    }
+            }
+        }
+        return;
+    }
+    if constexpr (SHARED) more_registers<RESIDENT == 1 ? 232 : 216>();
+    int consumer = warpgroup_index(), across = consumer / CHANNELS * BN;
+    unsigned mine = ring + consumer % CHANNELS * slab_bytes(64);
+    unsigned char* staging =
+        start + STAGES * STAGE + PLANES * p.slot_bytes + consumer * Part::BYTES;
+    float of[BN / 8][4];
+    Turn<PLANES> plane_turn;
+    Turn<STAGES> turn;
+    auto release = [](Barrier& empty) {
+        if (lane_index() == 0) empty.arrive();
+    };
+#pragma unroll 1
+    for (int at = blockIdx.x; at < works(p); at += gridDim.x) {
+        Box box(at, p);
+        const Phase& phase = p.phase[box.phase];
+        bool fresh = true;
+#pragma unroll 1
+        for (int chunk = 0; chunk < p.chunks; ++chunk) {
+#pragma unroll 1
+            for (int i = 0; i < phase.planes; ++i, plane_turn.next()) {
+                const Plane& plane = p.plane[phase.first_plane + i];
+                unsigned pixels = slots + plane_turn.stage * p.slot_bytes + across * 128;
+                planes.wait_full(plane_turn);
+#pragma unroll 1
+                for (int tap = 0; tap < plane.taps; ++tap, turn.next()) {
+                    unsigned long long a, b;
+                    b = wgmma_rows(pixels + p.tap[plane.first_tap + tap].shift * 128);
+                    a = BACK ? wgmma_columns<64>(mine + turn.stage * STAGE)
+                             : wgmma_rows(mine + turn.stage * STAGE);
+                    stages.wait_full(turn);
+                    wgmma_begin();
+#pragma unroll
+                    for (int k = 0; k < 4; ++k)
+                        wgmma<T, BACK, false>(of, a + k * (BACK ? 128 : 2), b + k * 2,
+                                              !fresh || k > 0);
+                    wgmma_commit();
+                    wgmma_wait<1>();  // products are under way while the next ones are issued
+                    if (!fresh) {
+                        release(stages.empty[turn.before()]);
+                        if (tap == 0) release(planes.empty[plane_turn.before()]);
+                    }
+                    fresh = false;
+                }
+            }
+        }
+        wgmma_wait<0>();
+        wgmma_results(of);
+        if (fresh) {  // a phase that no tap computes
+            memset(of, 0, sizeof of);
+        } else {
+            release(stages.empty[turn.before()]);
+            release(planes.empty[plane_turn.before()]);
+        }
+        Part::store(of, staging, 1 + consumer, y, bias, p, box,
+                    (box.channel * CHANNELS + consumer % CHANNELS) * 64, across);
+    }
+}
