@@ -16,10 +16,10 @@ struct TargetPart {
     static constexpr int PART = 32, BYTES = 2 * PART * 128 + BN * 4;
 
     // Stores; `memory` has BYTES of this warpgroup, whose barrier is `id`. LAST: channels are
-    // contiguous in the target, and are stored by vectors.
-    static __device__ void store(const float (&of)[BN / 8][4], unsigned char* memory, int id, T* y,
-                                 const T* bias, const Boxes& p, const Box& box, int channel,
-                                 int first) {
+    // contiguous in the target, and are stored by vectors. Without `any`, no tap computes results.
+    static __device__ void store(const float (&of)[BN / 8][4], bool any, unsigned char* memory,
+                                 int id, T* y, const T* bias, const Boxes& p, const Box& box,
+                                 int channel, int first) {
         int* places = reinterpret_cast<int*>(memory + 2 * PART * 128);
         int thread = threadIdx.x % 128, warp = thread / 32, lane = lane_index();
         float add[2] = {};
@@ -42,8 +42,8 @@ struct TargetPart {
                 for (int i = 0; i < 4; ++i) {
                     int at = n + m + i / 2, half = i % 2;
                     if (at < WHOLE)
-                        words[i] =
-                            pack<T>(of[at][half * 2] + add[half], of[at][half * 2 + 1] + add[half]);
+                        words[i] = pack<T>((any ? of[at][half * 2] : 0) + add[half],
+                                           (any ? of[at][half * 2 + 1] : 0) + add[half]);
                 }
                 int beside = m + lane / 16, eight = warp * 2 + lane / 8 % 2, inner = lane % 8;
                 if constexpr (LAST)
@@ -84,18 +84,73 @@ struct TargetPart {
     }
 };
 
-// CHANNELS x POSITIONS warpgroups compute 64 x BN results each. Two threads of another warpgroup
-// copy: planes into a ring of PLANES slots, and weights, of 64 source channels and a tap, into one
-// of STAGES. RESIDENT blocks share an SM and cover each other's waits. BACK: the weights of a
-// source channel are contiguous, not those of a target channel.
+// The copies of a block, which one thread starts: planes into a ring of PLANES slots, and weights,
+// of 64 source channels and a tap, into one of STAGES.
+template <int CHANNELS, int PLANES, int STAGES, bool BACK>
+struct Copies {
+    static constexpr int STAGE = CHANNELS * slab_bytes(64);
+
+    const TensorMap &x, &weight;
+    const Boxes& p;
+    Stages<PLANES>& planes;
+    Stages<STAGES>& stages;
+    unsigned ring, slots;
+    Turn<PLANES> plane_turn;
+    Turn<STAGES> turn;
+
+    __device__ void plane(const Box& box, const Plane& plane, int chunk) {
+        Barrier& full = planes.full[plane_turn.stage];
+        planes.wait_empty(plane_turn);
+        full.arrive_expecting(p.plane_bytes);
+        load_box(slots + plane_turn.stage * p.slot_bytes, x, full, chunk * 64,
+                 box.x * p.step_w + plane.x, box.y * p.step_h + plane.y, box.n);
+        plane_turn.next();
+    }
+    __device__ void weights(const Box& box, int tap, int chunk) {
+        Barrier& full = stages.full[turn.stage];
+        unsigned to = ring + turn.stage * STAGE;
+        stages.wait_empty(turn);
+        full.arrive_expecting(STAGE);
+        if constexpr (BACK) {
+#pragma unroll
+            for (int g = 0; g < CHANNELS; ++g)
+                load_box(to + g * slab_bytes(64), weight, full, (box.channel * CHANNELS + g) * 64,
+                         tap, chunk * 64);
+        } else {
+            load_box(to, weight, full, chunk * 64, tap, box.channel * CHANNELS * 64);
+        }
+        turn.next();
+    }
+    // A plane is copied one plane ahead of its weights: after the first tap of the plane before, by
+    // which the consumers free its slot.
+    __device__ void tile(const Box& box) {
+        const Phase& phase = p.phase[box.phase];
+        int count = phase.planes * p.chunks;
+        if (count) plane(box, p.plane[phase.first_plane], 0);
+        for (int i = 0, index = 0, chunk = 0; i < count; ++i) {
+            const Plane& now = p.plane[phase.first_plane + index];
+            int chunk_now = chunk;
+            if (++index == phase.planes) index = 0, ++chunk;
+            for (int tap = 0; tap < now.taps; ++tap) {
+                weights(box, p.tap[now.first_tap + tap].number, chunk_now);
+                if (tap == 0 && i + 1 < count)
+                    plane(box, p.plane[phase.first_plane + index], chunk);
+            }
+        }
+    }
+};
+
+// CHANNELS x POSITIONS warpgroups compute 64 x BN results each, and a warp copies. RESIDENT blocks
+// share an SM and cover each other's waits. BACK: the weights of a source channel are contiguous,
+// not those of a target channel.
 template <class T, int CHANNELS, int POSITIONS, int BN, int PLANES, int STAGES, int RESIDENT,
           bool BACK, bool LAST>
-__global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
+__global__ void __maxnreg__(RESIDENT == 1 ? 224 : 200)
     tma(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight,
         const T* bias, T* y, const __grid_constant__ Boxes p) {
-    constexpr int CONSUMERS = CHANNELS * POSITIONS, STAGE = CHANNELS * slab_bytes(64);
-    constexpr bool SHARED = CONSUMERS * RESIDENT > 2;  // registers are short
+    using Producer = Copies<CHANNELS, PLANES, STAGES, BACK>;
     using Part = TargetPart<T, BN, LAST>;
+    constexpr int CONSUMERS = CHANNELS * POSITIONS, STAGE = Producer::STAGE;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ Stages<PLANES> planes;
     __shared__ Stages<STAGES> stages;
@@ -110,56 +165,16 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
     publish_tiles();
     __syncthreads();
 
-    if (warpgroup_index() == CONSUMERS) {
-        if constexpr (SHARED) fewer_registers<40>();
-        if (threadIdx.x == CONSUMERS * 128) {
-            prefetch_map(x);
-            Turn<PLANES> turn;
-            for (int at = blockIdx.x; at < works(p); at += gridDim.x) {
-                Box box(at, p);
-                const Phase& phase = p.phase[box.phase];
-                for (int chunk = 0; chunk < p.chunks; ++chunk)
-                    for (int i = 0; i < phase.planes; ++i, turn.next()) {
-                        const Plane& plane = p.plane[phase.first_plane + i];
-                        planes.wait_empty(turn);
-                        planes.full[turn.stage].arrive_expecting(p.plane_bytes);
-                        load_box(slots + turn.stage * p.slot_bytes, x, planes.full[turn.stage],
-                                 chunk * 64, box.x * p.step_w + plane.x, box.y * p.step_h + plane.y,
-                                 box.n);
-                    }
-            }
-        } else if (threadIdx.x == CONSUMERS * 128 + 32) {
-            prefetch_map(weight);
-            Turn<STAGES> turn;
-            for (int at = blockIdx.x; at < works(p); at += gridDim.x) {
-                Box box(at, p);
-                const Phase& phase = p.phase[box.phase];
-                int first = p.plane[phase.first_plane].first_tap;
-                const Plane& last = p.plane[phase.first_plane + max(phase.planes - 1, 0)];
-                int taps = phase.planes ? last.first_tap + last.taps - first : 0;
-                for (int chunk = 0; chunk < p.chunks; ++chunk)
-                    for (int i = 0; i < taps; ++i, turn.next()) {
-                        Barrier& full = stages.full[turn.stage];
-                        unsigned to = ring + turn.stage * STAGE;
-                        int tap = p.tap[first + i].number;
-                        stages.wait_empty(turn);
-                        full.arrive_expecting(STAGE);
-                        if constexpr (BACK) {
-#pragma unroll
-                            for (int g = 0; g < CHANNELS; ++g)
-                                load_box(to + g * slab_bytes(64), weight, full,
-                                         (box.channel * CHANNELS + g) * 64, tap, chunk * 64);
-                        } else {
-                            load_box(to, weight, full, chunk * 64, tap,
-                                     box.channel * CHANNELS * 64);
-                        }
-                    }
-            }
-        }
+    int consumer = warpgroup_index();
+    if (consumer == CONSUMERS) {
+        if (lane_index() > 0) return;
+        prefetch_map(x), prefetch_map(weight);
+        Producer copies{x, weight, p, planes, stages, ring, slots};
+#pragma unroll 1
+        for (int at = blockIdx.x; at < works(p); at += gridDim.x) copies.tile(Box(at, p));
         return;
     }
-    if constexpr (SHARED) more_registers<RESIDENT == 1 ? 232 : 216>();
-    int consumer = warpgroup_index(), across = consumer / CHANNELS * BN;
+    int across = consumer / CHANNELS * BN;
     unsigned mine = ring + consumer % CHANNELS * slab_bytes(64);
     unsigned char* staging =
         start + STAGES * STAGE + PLANES * p.slot_bytes + consumer * Part::BYTES;
@@ -175,43 +190,38 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
         const Phase& phase = p.phase[box.phase];
         bool fresh = true;
 #pragma unroll 1
-        for (int chunk = 0; chunk < p.chunks; ++chunk) {
+        for (int i = 0, index = 0; i < phase.planes * p.chunks; ++i, plane_turn.next()) {
+            const Plane& plane = p.plane[phase.first_plane + index];
+            if (++index == phase.planes) index = 0;
+            unsigned pixels = slots + plane_turn.stage * p.slot_bytes + across * 128;
+            planes.wait_full(plane_turn);
 #pragma unroll 1
-            for (int i = 0; i < phase.planes; ++i, plane_turn.next()) {
-                const Plane& plane = p.plane[phase.first_plane + i];
-                unsigned pixels = slots + plane_turn.stage * p.slot_bytes + across * 128;
-                planes.wait_full(plane_turn);
-#pragma unroll 1
-                for (int tap = 0; tap < plane.taps; ++tap, turn.next()) {
-                    unsigned long long a, b;
-                    b = wgmma_rows(pixels + p.tap[plane.first_tap + tap].shift * 128);
-                    a = BACK ? wgmma_columns<64>(mine + turn.stage * STAGE)
-                             : wgmma_rows(mine + turn.stage * STAGE);
-                    stages.wait_full(turn);
-                    wgmma_begin();
+            for (int tap = 0; tap < plane.taps; ++tap, turn.next()) {
+                unsigned long long a, b;
+                b = wgmma_rows(pixels + p.tap[plane.first_tap + tap].shift * 128);
+                a = BACK ? wgmma_columns<64>(mine + turn.stage * STAGE)
+                         : wgmma_rows(mine + turn.stage * STAGE);
+                stages.wait_full(turn);
+                wgmma_begin();
 #pragma unroll
-                    for (int k = 0; k < 4; ++k)
-                        wgmma<T, BACK, false>(of, a + k * (BACK ? 128 : 2), b + k * 2,
-                                              !fresh || k > 0);
-                    wgmma_commit();
-                    wgmma_wait<1>();  // products are under way while the next ones are issued
-                    if (!fresh) {
-                        release(stages.empty[turn.before()]);
-                        if (tap == 0) release(planes.empty[plane_turn.before()]);
-                    }
-                    fresh = false;
+                for (int k = 0; k < 4; ++k)
+                    wgmma<T, BACK, false>(of, a + k * (BACK ? 128 : 2), b + k * 2, !fresh || k > 0);
+                wgmma_commit();
+                wgmma_wait<1>();  // products are under way while the next ones are issued
+                if (!fresh) {
+                    release(stages.empty[turn.before()]);
+                    if (tap == 0) release(planes.empty[plane_turn.before()]);
                 }
+                fresh = false;
             }
         }
         wgmma_wait<0>();
         wgmma_results(of);
-        if (fresh) {  // a phase that no tap computes
-            memset(of, 0, sizeof of);
-        } else {
+        if (!fresh) {
             release(stages.empty[turn.before()]);
             release(planes.empty[plane_turn.before()]);
         }
-        Part::store(of, staging, 1 + consumer, y, bias, p, box,
+        Part::store(of, !fresh, staging, 1 + consumer, y, bias, p, box,
                     (box.channel * CHANNELS + consumer % CHANNELS) * 64, across);
     }
 }

@@ -36,7 +36,7 @@ class Shape(NamedTuple):
 
     @property
     def threads(self) -> int:
-        return 128 * (self.consumers + 1)
+        return 128 * self.consumers + 32
 
     @property
     def stage(self) -> int:
