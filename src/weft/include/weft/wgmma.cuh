@@ -63,12 +63,18 @@ __device__ inline unsigned long long wgmma_rows(unsigned shared) {
     return (shared & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
-// Returns the descriptor of an operand whose rows follow K, of slabs of ROWS rows: `shared` is the
-// address of its first row, a multiple of 8 rows.
+// Returns the descriptor of an operand whose rows follow K, of slabs that begin `leading` bytes
+// after each other: `shared` is the address of its first row. Slabs that overlap are the same rows
+// from another one on.
+__device__ inline unsigned long long wgmma_columns(unsigned shared, int leading) {
+    return (shared & 0x3ffff) >> 4 | static_cast<unsigned long long>(leading >> 4) << 16 |
+           64ull << 32 | 1ull << 62;
+}
+
+// The same for slabs of ROWS rows, a multiple of 8, one after another.
 template <int ROWS>
 __device__ inline unsigned long long wgmma_columns(unsigned shared) {
-    return (shared & 0x3ffff) >> 4 | static_cast<unsigned long long>(slab_bytes(ROWS) >> 4) << 16 |
-           64ull << 32 | 1ull << 62;
+    return wgmma_columns(shared, slab_bytes(ROWS));
 }
 
 // ---- order -------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from weft.ops.families.conv import (
     warpgroup,
     winograd,
 )
+from weft.ops.families.conv.tma import gradients as box_gradients
 from weft.ops.families.conv.tma import windows as boxes
 
 LARGE = 64
@@ -97,6 +98,7 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(tensor.gradients(raw) if tensors else ()),
         *(taps.gradients(raw) if tensors else ()),
         *(warpgroup.gradients(raw) if tensors else ()),
+        *(box_gradients.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
         *(fourier.gradients(raw) if _has_large_filters(raw) else ()),
     ]

@@ -1,0 +1,308 @@
+"""Plan the backward pass to the weight by boxes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import torch
+
+from weft.kernels import cdiv
+from weft.kernels.structs import Int, Short, Struct, array
+from weft.ops.core import source
+from weft.ops.core.choose import Candidate
+from weft.ops.core.plan import Buffer, Plan, Step
+from weft.ops.families.conv import pack
+from weft.ops.families.conv.implicit import Transpose, added
+from weft.ops.families.conv.job import ConvJob
+from weft.ops.families.conv.split import cheapest
+from weft.ops.families.conv.tma import model
+from weft.ops.families.conv.tma.axes import Axis
+from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, Directions, TileBox
+from weft.ops.families.conv.tma.windows import CAPABILITY, KINDS, image_map
+
+MOST_PLANES, MOST_GROUPS, MOST_SLABS = 8, 32, 4
+DEPTH = 16
+"""Positions of a product."""
+LARGEST = 512
+"""Positions of a tile, at most."""
+
+
+# ---- what the kernel takes ---------------------------------------------------------------------
+@dataclass(frozen=True)
+class SourcePlane(Struct):
+    """A copy of pixels of x: its first pixel and channel, relative to those of the tile."""
+
+    x: Short
+    y: Short
+    channel: Short
+
+
+@dataclass(frozen=True)
+class TapGroup(Struct):
+    """The slabs of a warpgroup: see tma_weight.cu."""
+
+    plane: Annotated[tuple[int, ...], array(Short, 2)]
+    shift: Annotated[tuple[int, ...], array(Short, 2)]
+    tap: Annotated[tuple[int, ...], array(Short, MOST_SLABS)]
+    channel: Annotated[tuple[int, ...], array(Short, MOST_SLABS)]
+
+
+@dataclass(frozen=True)
+class WeightBoxes(Struct):
+    """The problem of a launch: see tma_weight.cu."""
+
+    tiles_k: Annotated[Int, "of channels of dy"]
+    tiles_c: Int
+    tile_channels: Annotated[Int, "of x, of a tile"]
+    tiles_group: Annotated[Int, "of groups of slabs"]
+    groups: Int
+    tiles_h: Annotated[Int, "of positions"]
+    tiles_n: Int
+    tile_h: Int
+    tile_n: Int
+    step_h: Annotated[Int, "source pixels from a position to the next"]
+    steps: Annotated[Int, "of 16 positions, of a tile"]
+    splits: Annotated[Int, "parts of the tiles of positions"]
+    planes: Int
+    dy_bytes: Annotated[Int, "of a copy, and of its place in shared memory"]
+    dy_slot: Int
+    x_bytes: Int
+    x_slot: Int
+    leading: Int
+    K: Int
+    C: Int
+    taps: Int
+    plane: Annotated[tuple[SourcePlane, ...], array(SourcePlane, MOST_PLANES)]
+    group: Annotated[tuple[TapGroup, ...], array(TapGroup, MOST_GROUPS)]
+
+
+# ---- groups of slabs ---------------------------------------------------------------------------
+class Grouping(NamedTuple):
+    """The slabs that a warpgroup multiplies, and the planes that they are read from.
+
+    first, second  slabs from one plane on, and from another
+    channels       of x that a tile has
+    apart          pixels from a slab to the next: (rows, columns); None: a plane
+    planes         (y, x, channel)
+    groups         planes, (rows, columns) of their shifts, taps, channels
+    """
+
+    first: int
+    second: int
+    channels: int
+    apart: tuple[int, int] | None
+    planes: tuple[tuple[int, int, int], ...]
+    groups: tuple[tuple[tuple[int, int], tuple[tuple[int, int], ...], tuple[int, ...],
+                        tuple[int, ...]], ...]  # fmt: skip
+
+
+def grouping(directions: Directions, channels: int) -> Grouping | None:
+    """Group taps of a row, or of a column for filters of one column; or channels for one tap."""
+    g, h, w = directions.geometry, directions.h[0], directions.w[0]
+    if g.taps == 1:
+        count = min(MOST_SLABS, cdiv(channels, CHUNK))
+        planes = tuple((h.readings[0].first, w.readings[0].first, i * CHUNK) for i in range(count))
+        group = ((0, 0), ((0, 0), (0, 0)), (0,) * count, tuple(i * CHUNK for i in range(count)))
+        return Grouping(count, 0, count * CHUNK, None, planes, (group,))
+    along, other, by_rows = (w, h, True) if g.s > 1 else (h, w, False)
+    counts = sorted((len(r.taps) for r in along.readings), reverse=True)
+    spacing = _spacing(along)
+    if len(counts) > 2 or sum(counts) > MOST_SLABS or spacing is None:
+        return None
+    rows = sum(len(r.taps) for r in other.readings)
+    if rows > MOST_GROUPS or len(h.readings) * len(w.readings) > MOST_PLANES:
+        return None
+    readings = sorted(along.readings, key=lambda r: -len(r.taps))
+    made = []
+    for number, reading in enumerate(other.readings):
+        for tap, shift in reading.taps:
+            taps = [t for r in readings for t, _ in sorted(r.taps, key=lambda pair: pair[1])]
+            numbers = tuple((tap * g.s + t) if by_rows else (t * g.s + tap) for t in taps)
+            indices = [along.readings.index(r) for r in readings]
+            indices += indices[:1] * (2 - len(indices))
+            pair = [(number, i) if by_rows else (i, number) for i in indices]
+            at = (shift, 0) if by_rows else (0, shift)
+            places = (_plane(pair[0], w), _plane(pair[1], w))
+            made.append((places, (at, at), numbers, (0,) * len(numbers)))
+    planes = tuple((down.first, across.first, 0) for down in h.readings for across in w.readings)
+    apart = (0, spacing) if by_rows else (spacing, 0)
+    first, second = (*counts, 0)[:2]
+    return Grouping(first, second, CHUNK, apart, planes, tuple(made))
+
+
+def _plane(reading: tuple[int, int], w: Axis) -> int:
+    return reading[0] * len(w.readings) + reading[1]
+
+
+def _spacing(axis: Axis) -> int | None:
+    """Positions between neighbouring taps of a plane, if these are the same everywhere."""
+    gaps = set()
+    for reading in axis.readings:
+        shifts = sorted(shift for _, shift in reading.taps)
+        gaps |= {b - a for a, b in zip(shifts, shifts[1:], strict=False)}
+    return None if len(gaps) > 1 else next(iter(gaps), 1)
+
+
+# ---- candidates --------------------------------------------------------------------------------
+class Block(NamedTuple):
+    """The warpgroups of a block: groups beside each other, channels of dy below each other.
+
+    splits  parts of the positions
+    """
+
+    across: int
+    down: int
+    resident: int
+    stages: int
+    splits: int
+
+    @property
+    def threads(self) -> int:
+        return 128 * self.across * self.down + 32
+
+
+class Stage(NamedTuple):
+    """Bytes of a stage: copies of dy and of a plane of x, and their places."""
+
+    dy: int
+    dy_slot: int
+    x: int
+    x_slot: int
+    steps: int
+
+
+def _stage(tile: TileBox, apart: int) -> Stage:
+    """The stage of a tile; `apart`: rows from the first slab of a group to the last."""
+    rows = tile.n * tile.image if tile.n > 1 else tile.h * tile.row
+    steps = cdiv(rows, DEPTH)
+    read = steps * DEPTH + tile.reach + apart
+    return Stage(
+        rows * ROW, cdiv(steps * DEPTH * ROW, SLOT) * SLOT, tile.plane * ROW,
+        cdiv(max(tile.plane, read) * ROW, SLOT) * SLOT, steps,
+    )  # fmt: skip
+
+
+def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
+    """Candidates of the backward pass to the weight."""
+    g, gpu = job.geometry, job.gpu
+    if gpu.capability != CAPABILITY or job.out.dtype not in KINDS or g.groups > 1:
+        return []
+    directions = Directions(g, False)
+    dy = pack.images(job, job.first, g.y, job.scratch_at())
+    x = pack.images(job, job.second, g.x, job.scratch_at(dy.size > 0))
+    packing = pack.Packing(job, (dy, x))
+    groups = grouping(directions, x.padded) if directions.fits() else None
+    if groups is None:
+        return []
+    moved = 2 * (job.first.layout.numel + job.second.layout.numel)
+
+    def every() -> Iterator[Candidate]:
+        for tile in directions.tiles(LARGEST):
+            if tile.w < g.q:
+                continue
+            stage = _stage(tile, 0)
+            for block in _blocks(job, groups, stage, directions.works(tile)):
+                busy = _seconds(job, groups, stage, block, tile, directions)
+                size = block.splits * g.k * g.taps * x.padded
+                cost = job.cost + packing.cost + 2 * gpu.launch + max(busy, moved / gpu.bandwidth)
+                cost += 8 * size / gpu.bandwidth
+                name = (
+                    f"boxes of {tile.w} x {tile.h} x {tile.n}, {CHUNK * block.down} x "
+                    f"{groups.channels} channels, positions in {block.splits}"
+                )
+                why = f"{block.stages} stages of {stage.steps} steps"
+                build = functools.partial(_plan, packing, directions, groups, tile, stage, block)
+                yield Candidate(name, cost, why, build)
+
+    return cheapest(every(), most)
+
+
+def _blocks(
+    job: ConvJob, groups: Grouping, stage: Stage, works: tuple[int, int, int]
+) -> Iterator[Block]:
+    """The shapes of blocks whose stages fit, with parts that fill the GPU."""
+    g, gpu, slabs = job.geometry, job.gpu, groups.first + groups.second
+    count, wide = len(groups.groups), slabs == MOST_SLABS
+    across = min(count, 2 if wide or count in (2, 4) else 3)
+    down = 2 if across == 1 and g.k > CHUNK else 1
+    for resident in (1, 2) if across * down == 1 else (1,):
+        room = min(gpu.shared_per_sm // resident - model.BLOCK_RESERVED, gpu.shared_per_block)
+        each = down * stage.dy_slot + len(groups.planes) * stage.x_slot
+        stages = min(4, (room - 2 * model.BARRIERS) // each)
+        if stages < 2:
+            continue
+        tiles = cdiv(g.k, CHUNK * down) * cdiv(g.c, groups.channels) * cdiv(count, across)
+        parts = works[1] * works[2]
+        for rounds in (1, 2):
+            splits = max(1, min(parts, rounds * resident * gpu.sms // tiles))
+            yield Block(across, down, resident, stages, splits)
+
+
+def _seconds(
+    job: ConvJob, groups: Grouping, stage: Stage, block: Block, tile: TileBox,
+    directions: Directions,
+) -> float:  # fmt: skip
+    """Modelled seconds of the products."""
+    g, gpu, r = job.geometry, job.gpu, model.RATES
+    slabs, consumers = groups.first + groups.second, block.across * block.down
+    math = consumers * slabs * CHUNK * r.width / r.reach
+    reads = consumers * (slabs + 1 + (groups.second > 0)) * 2048 / r.shared
+    bytes_ = block.down * stage.dy + len(groups.planes) * stage.x
+    one = max(stage.steps * max(math, reads), bytes_ / r.l2) + r.step
+    tiles = cdiv(g.k, CHUNK * block.down) * cdiv(g.c, groups.channels)
+    tiles *= cdiv(len(groups.groups), block.across)
+    _, h, n = directions.works(tile)
+    most = cdiv(tiles * block.splits, gpu.sms)
+    each = cdiv(h * n, block.splits)
+    store = consumers * slabs * CHUNK * r.store
+    return r.start + most * (each * one + store) / r.clock
+
+
+def _plan(
+    packing: pack.Packing, directions: Directions, groups: Grouping, tile: TileBox, stage: Stage,
+    block: Block,
+) -> Plan:  # fmt: skip
+    job, (dy, x), g = packing.job, packing.images, directions.geometry
+    size = g.k * g.taps * x.padded
+    buffers = (*packing.buffers, Buffer((block.splits * size,), torch.float32))
+    parts = job.scratch_at(len(buffers) - 1)
+    _, tiles_h, tiles_n = directions.works(tile)
+    count = len(groups.groups)
+    apart = groups.apart
+    leading = stage.x_slot if apart is None else (apart[0] * tile.row + apart[1]) * ROW
+    tiles = (cdiv(g.k, CHUNK * block.down), cdiv(g.c, groups.channels), cdiv(count, block.across))
+    made = tuple(
+        TapGroup(planes, tuple(i * tile.row + j for i, j in shifts), _four(taps), _four(channels))
+        for planes, shifts, taps, channels in groups.groups
+    )
+    planes = tuple(SourcePlane(across, down, c) for down, across, c in groups.planes)
+    step_w, step_h = directions.w[0].step, directions.h[0].step
+    problem = WeightBoxes(
+        tiles[0], tiles[1], groups.channels, tiles[2], count, tiles_h, tiles_n, tile.h, tile.n,
+        step_h, stage.steps, block.splits, len(planes), stage.dy, stage.dy_slot, stage.x,
+        stage.x_slot, leading, g.k, x.padded, g.taps,
+        (*planes, *[SourcePlane(0, 0, 0)] * (MOST_PLANES - len(planes))),
+        (*made, *[made[0]] * (MOST_GROUPS - count)),
+    )  # fmt: skip
+    rows = tile.rows if tile.n > 1 else tile.h
+    maps = (
+        image_map(dy, g.y, job, (tile.row, rows, tile.n), (1, 1)),
+        image_map(x, g.x, job, (*directions.box(tile), tile.n), (step_w, step_h)),
+    )
+    words = (groups.first, groups.second, block.across, block.down, block.stages, block.resident)
+    name = source.template("tma_weight", source.ctype(job.out.dtype), *words)
+    kernel = source.kernel("conv/tma_weight.cu", name, **WeightBoxes.define())
+    each = block.down * stage.dy_slot + len(planes) * stage.x_slot
+    step = Step(
+        kernel, (tiles[0] * tiles[1] * tiles[2] * block.splits,), (block.threads,),
+        (*maps, parts, problem.pack()), 2 * model.BARRIERS + block.stages * each,
+    )  # fmt: skip
+    last = added(job, parts, size, block.splits, Transpose(g.c, g.taps, x.padded))
+    return job.plan(*packing.steps(), step, last, scratch=buffers)
+
+
+def _four(values: tuple[int, ...]) -> tuple[int, ...]:
+    return (*values, *[0] * (MOST_SLABS - len(values)))
