@@ -28,13 +28,13 @@ class Reading(NamedTuple):
 class Axis(NamedTuple):
     """One direction of a phase: position i reads the source pixels `i * step + offset` of its taps.
 
-    count     positions
+    positions
     size      pixels of the source
     out       target pixels from position to position, and the first one
     readings  of planes; none where no tap reads
     """
 
-    count: int
+    positions: int
     size: int
     step: int
     out: tuple[int, int]
@@ -89,7 +89,7 @@ def pitch(phases: list[Axis], tile: int) -> Pitch:
     """The pixels of a box for so many positions of every phase."""
     whole = tile + max(axis.shift for axis in phases)
     axis = phases[0]
-    if len(phases) > 1 or axis.step > 1 or tile < axis.count or not axis.readings:
+    if len(phases) > 1 or axis.step > 1 or tile < axis.positions or not axis.readings:
         return Pitch(whole, False)
     before = max(0, -axis.readings[0].first)
     least = max(before + axis.size, whole - before)

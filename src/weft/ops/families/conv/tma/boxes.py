@@ -169,7 +169,7 @@ class Directions:
 
     def tiles(self, most: int) -> Iterator[TileBox]:
         """Tiles of at most so many positions, with as little waste as their number allows."""
-        high, wide = self.h[0].count, self.w[0].count
+        high, wide = self.h[0].positions, self.w[0].positions
         for across in range(1, wide + 1):
             w = cdiv(wide, across)
             if across > 1 and w == cdiv(wide, across - 1):
@@ -195,7 +195,7 @@ class Directions:
         if not self._copies(one):
             return
         yield one
-        if w == self.w[0].count and h == self.h[0].count:
+        if w == self.w[0].positions and h == self.h[0].positions:
             count = min(self.geometry.n, MOST_BOX, 1 + (most - one.positions) // one.image)
             for n in range(2, count + 1):
                 yield self.tile(w, h, n)
@@ -216,20 +216,23 @@ class Directions:
 
     def works(self, tile: TileBox) -> tuple[int, int, int]:
         """Tiles of a phase along columns, rows and images."""
-        w, h = self.w[0].count, self.h[0].count
+        w, h = self.w[0].positions, self.h[0].positions
         return cdiv(w, tile.w), cdiv(h, tile.h), cdiv(self.geometry.n, tile.n)
 
     # ---- tables ----
     @functools.cached_property
     def tables(self) -> tuple[tuple[Phase, ...], list[tuple[int, int, list[tuple[int, int, int]]]]]:
         """(phases, planes: x, y and their taps as (rows, columns, number))."""
-        phases, planes = [], []
+        phases: list[Phase] = []
+        planes: list[tuple[int, int, list[tuple[int, int, int]]]] = []
         for phase in self.phases:
             first = len(planes)
             for down in phase.h.readings:
                 for across in phase.w.readings:
                     taps = [
-                        (i, j, r * self.geometry.s + s) for r, i in down.taps for s, j in across.taps
+                        (i, j, r * self.geometry.s + s)
+                        for r, i in down.taps
+                        for s, j in across.taps
                     ]
                     planes.append((across.first, down.first, taps))
             out = (phase.w.out[1], phase.h.out[1])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -13,7 +15,8 @@ from weft.kernels import cdiv
 from weft.kernels.structs import Int, Short, Struct, array
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.plan import Buffer, Plan, Step
+from weft.ops.core.model import BLOCK_RESERVED
+from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.families.conv import pack
 from weft.ops.families.conv.implicit import Transpose, added
 from weft.ops.families.conv.job import ConvJob
@@ -21,6 +24,7 @@ from weft.ops.families.conv.split import cheapest
 from weft.ops.families.conv.tma import model
 from weft.ops.families.conv.tma.axes import Axis
 from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, Directions, TileBox
+from weft.ops.families.conv.tma.wide_windows import widened
 from weft.ops.families.conv.tma.windows import CAPABILITY, KINDS, image_map
 
 MOST_PLANES, MOST_GROUPS, MOST_SLABS = 8, 32, 4
@@ -142,7 +146,7 @@ def _spacing(axis: Axis) -> int | None:
     gaps = set()
     for reading in axis.readings:
         shifts = sorted(shift for _, shift in reading.taps)
-        gaps |= {b - a for a, b in zip(shifts, shifts[1:], strict=False)}
+        gaps |= {b - a for a, b in itertools.pairwise(shifts)}
     return None if len(gaps) > 1 else next(iter(gaps), 1)
 
 
@@ -174,11 +178,10 @@ class Stage(NamedTuple):
     steps: int
 
 
-def _stage(tile: TileBox, apart: int) -> Stage:
-    """The stage of a tile; `apart`: rows from the first slab of a group to the last."""
+def _stage(tile: TileBox) -> Stage:
     rows = tile.n * tile.image if tile.n > 1 else tile.h * tile.row
     steps = cdiv(rows, DEPTH)
-    read = steps * DEPTH + tile.reach + apart
+    read = steps * DEPTH + tile.reach
     return Stage(
         rows * ROW, cdiv(steps * DEPTH * ROW, SLOT) * SLOT, tile.plane * ROW,
         cdiv(max(tile.plane, read) * ROW, SLOT) * SLOT, steps,
@@ -190,118 +193,167 @@ def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
     g, gpu = job.geometry, job.gpu
     if gpu.capability != CAPABILITY or job.out.dtype not in KINDS or g.groups > 1:
         return []
-    directions = Directions(g, False)
+    ways = [_packed(job), _widened(job)]
+    return cheapest((c for way in ways if way for c in _candidates(way)), most)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The tensors of a pass as the kernel reads them.
+
+    prepare  makes the launches that bring them into this order; this compiles their kernels
+    add      makes the launch that adds so many parts at an address
+    cost     seconds of the launches before
+    """
+
+    job: ConvJob
+    directions: Directions
+    dy: pack.Packed
+    x: pack.Packed
+    prepare: Callable[[], tuple[Step, ...]]
+    add: Callable[[Pointer, int], Step]
+    buffers: tuple[Buffer, ...]
+    cost: float
+
+    @property
+    def size(self) -> int:
+        """Elements of a part."""
+        g = self.directions.geometry
+        return g.k * g.taps * self.x.padded
+
+
+def _packed(job: ConvJob) -> Operands:
+    g = job.geometry
     dy = pack.images(job, job.first, g.y, job.scratch_at())
     x = pack.images(job, job.second, g.x, job.scratch_at(dy.size > 0))
     packing = pack.Packing(job, (dy, x))
-    groups = grouping(directions, x.padded) if directions.fits() else None
+
+    def add(parts: Pointer, count: int) -> Step:
+        transpose = Transpose(g.c, g.taps, x.padded)
+        return added(job, parts, g.k * g.taps * x.padded, count, transpose)
+
+    directions = Directions(g, False)
+    return Operands(job, directions, dy, x, packing.steps, add, packing.buffers, packing.cost)
+
+
+def _widened(job: ConvJob) -> Operands | None:
+    """The operands of a pass of few channels."""
+    made = widened(job)
+    if made is None:
+        return None
+    g = job.geometry
+    dy = pack.images(job, job.first, g.y, job.scratch_at())
+    packing = pack.Packing(job, (dy,))
+    x = made.images(job.scratch_at(dy.size > 0))
+
+    def prepare() -> tuple[Step, ...]:
+        return (*packing.steps(), made.widen(job.second, x, None, None))
+
+    buffers = (*packing.buffers, made.buffer(x))
+    cost = packing.cost + made.cost
+    directions = Directions(made.geometry, False)
+    return Operands(job, directions, dy, x, prepare, made.narrow, buffers, cost)
+
+
+def _candidates(way: Operands) -> Iterator[Candidate]:
+    job, directions, gpu = way.job, way.directions, way.job.gpu
+    groups = grouping(directions, way.x.padded) if directions.fits() else None
     if groups is None:
-        return []
-    moved = 2 * (job.first.layout.numel + job.second.layout.numel)
-
-    def every() -> Iterator[Candidate]:
-        for tile in directions.tiles(LARGEST):
-            if tile.w < g.q:
-                continue
-            stage = _stage(tile, 0)
-            for block in _blocks(job, groups, stage, directions.works(tile)):
-                busy = _seconds(job, groups, stage, block, tile, directions)
-                size = block.splits * g.k * g.taps * x.padded
-                cost = job.cost + packing.cost + 2 * gpu.launch + max(busy, moved / gpu.bandwidth)
-                cost += 8 * size / gpu.bandwidth
-                name = (
-                    f"boxes of {tile.w} x {tile.h} x {tile.n}, {CHUNK * block.down} x "
-                    f"{groups.channels} channels, positions in {block.splits}"
-                )
-                why = f"{block.stages} stages of {stage.steps} steps"
-                build = functools.partial(_plan, packing, directions, groups, tile, stage, block)
-                yield Candidate(name, cost, why, build)
-
-    return cheapest(every(), most)
+        return
+    moved = 2 * (job.first.layout.numel + (way.x.size or job.second.layout.numel))
+    for tile in directions.tiles(LARGEST):
+        if tile.w < directions.geometry.q:
+            continue
+        stage = _stage(tile)
+        for block in _blocks(way, groups, stage, tile):
+            busy = _seconds(way, groups, stage, block, tile)
+            cost = job.cost + way.cost + 2 * gpu.launch + max(busy, moved / gpu.bandwidth)
+            cost += 8 * block.splits * way.size / gpu.bandwidth
+            name = (
+                f"boxes of {tile.w} x {tile.h} x {tile.n}, {CHUNK * block.down} x "
+                f"{groups.channels} channels, positions in {block.splits}"
+            )
+            why = f"{block.stages} stages of {stage.steps} steps"
+            build = functools.partial(_plan, way, groups, tile, stage, block)
+            yield Candidate(name, cost, why, build)
 
 
-def _blocks(
-    job: ConvJob, groups: Grouping, stage: Stage, works: tuple[int, int, int]
-) -> Iterator[Block]:
+def _tiles(way: Operands, groups: Grouping, block: Block) -> tuple[int, int, int]:
+    """Tiles of the weights along channels of dy, channels of x, and groups of slabs."""
+    g = way.directions.geometry
+    across = cdiv(len(groups.groups), block.across)
+    return cdiv(g.k, CHUNK * block.down), cdiv(way.x.padded, groups.channels), across
+
+
+def _blocks(way: Operands, groups: Grouping, stage: Stage, tile: TileBox) -> Iterator[Block]:
     """The shapes of blocks whose stages fit, with parts that fill the GPU."""
-    g, gpu, slabs = job.geometry, job.gpu, groups.first + groups.second
+    g, gpu, slabs = way.directions.geometry, way.job.gpu, groups.first + groups.second
     count, wide = len(groups.groups), slabs == MOST_SLABS
     across = min(count, 2 if wide or count in (2, 4) else 3)
     down = 2 if across == 1 and g.k > CHUNK else 1
+    _, h, n = way.directions.works(tile)
     for resident in (1, 2) if across * down == 1 else (1,):
-        room = min(gpu.shared_per_sm // resident - model.BLOCK_RESERVED, gpu.shared_per_block)
+        room = min(gpu.shared_per_sm // resident - BLOCK_RESERVED, gpu.shared_per_block)
         each = down * stage.dy_slot + len(groups.planes) * stage.x_slot
         stages = min(4, (room - 2 * model.BARRIERS) // each)
         if stages < 2:
             continue
-        tiles = cdiv(g.k, CHUNK * down) * cdiv(g.c, groups.channels) * cdiv(count, across)
-        parts = works[1] * works[2]
+        block = Block(across, down, resident, stages, 1)
+        tiles = math.prod(_tiles(way, groups, block))
         for rounds in (1, 2):
-            splits = max(1, min(parts, rounds * resident * gpu.sms // tiles))
-            yield Block(across, down, resident, stages, splits)
+            splits = max(1, min(h * n, rounds * resident * gpu.sms // tiles))
+            yield block._replace(splits=splits)
 
 
-def _seconds(
-    job: ConvJob, groups: Grouping, stage: Stage, block: Block, tile: TileBox,
-    directions: Directions,
-) -> float:  # fmt: skip
+def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: TileBox) -> float:
     """Modelled seconds of the products."""
-    g, gpu, r = job.geometry, job.gpu, model.RATES
+    gpu, r = way.job.gpu, model.RATES
     slabs, consumers = groups.first + groups.second, block.across * block.down
-    math = consumers * slabs * CHUNK * r.width / r.reach
+    products = consumers * slabs * CHUNK * r.width / r.reach
     reads = consumers * (slabs + 1 + (groups.second > 0)) * 2048 / r.shared
-    bytes_ = block.down * stage.dy + len(groups.planes) * stage.x
-    one = max(stage.steps * max(math, reads), bytes_ / r.l2) + r.step
-    tiles = cdiv(g.k, CHUNK * block.down) * cdiv(g.c, groups.channels)
-    tiles *= cdiv(len(groups.groups), block.across)
-    _, h, n = directions.works(tile)
-    most = cdiv(tiles * block.splits, gpu.sms)
-    each = cdiv(h * n, block.splits)
+    arrives = block.down * stage.dy + len(groups.planes) * stage.x
+    one = max(stage.steps * max(products, reads), arrives / r.l2) + r.step
+    _, h, n = way.directions.works(tile)
+    most = cdiv(math.prod(_tiles(way, groups, block)) * block.splits, gpu.sms)
     store = consumers * slabs * CHUNK * r.store
-    return r.start + most * (each * one + store) / r.clock
+    return r.start + most * (cdiv(h * n, block.splits) * one + store) / r.clock
 
 
-def _plan(
-    packing: pack.Packing, directions: Directions, groups: Grouping, tile: TileBox, stage: Stage,
-    block: Block,
-) -> Plan:  # fmt: skip
-    job, (dy, x), g = packing.job, packing.images, directions.geometry
-    size = g.k * g.taps * x.padded
-    buffers = (*packing.buffers, Buffer((block.splits * size,), torch.float32))
+def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: Block) -> Plan:
+    job, directions, g = way.job, way.directions, way.directions.geometry
+    buffers = (*way.buffers, Buffer((block.splits * way.size,), torch.float32))
     parts = job.scratch_at(len(buffers) - 1)
-    _, tiles_h, tiles_n = directions.works(tile)
-    count = len(groups.groups)
+    tiles, count = _tiles(way, groups, block), len(groups.groups)
     apart = groups.apart
     leading = stage.x_slot if apart is None else (apart[0] * tile.row + apart[1]) * ROW
-    tiles = (cdiv(g.k, CHUNK * block.down), cdiv(g.c, groups.channels), cdiv(count, block.across))
     made = tuple(
         TapGroup(planes, tuple(i * tile.row + j for i, j in shifts), _four(taps), _four(channels))
         for planes, shifts, taps, channels in groups.groups
     )
     planes = tuple(SourcePlane(across, down, c) for down, across, c in groups.planes)
     step_w, step_h = directions.w[0].step, directions.h[0].step
+    _, tiles_h, tiles_n = directions.works(tile)
     problem = WeightBoxes(
         tiles[0], tiles[1], groups.channels, tiles[2], count, tiles_h, tiles_n, tile.h, tile.n,
         step_h, stage.steps, block.splits, len(planes), stage.dy, stage.dy_slot, stage.x,
-        stage.x_slot, leading, g.k, x.padded, g.taps,
+        stage.x_slot, leading, g.k, way.x.padded, g.taps,
         (*planes, *[SourcePlane(0, 0, 0)] * (MOST_PLANES - len(planes))),
         (*made, *[made[0]] * (MOST_GROUPS - count)),
     )  # fmt: skip
-    rows = tile.rows if tile.n > 1 else tile.h
+    dtype, rows = job.out.dtype, tile.rows if tile.n > 1 else tile.h
     maps = (
-        image_map(dy, g.y, job, (tile.row, rows, tile.n), (1, 1)),
-        image_map(x, g.x, job, (*directions.box(tile), tile.n), (step_w, step_h)),
+        image_map(way.dy, g.y, dtype, (tile.row, rows, tile.n), (1, 1)),
+        image_map(way.x, g.x, dtype, (*directions.box(tile), tile.n), (step_w, step_h)),
     )
     words = (groups.first, groups.second, block.across, block.down, block.stages, block.resident)
-    name = source.template("tma_weight", source.ctype(job.out.dtype), *words)
+    name = source.template("tma_weight", source.ctype(dtype), *words)
     kernel = source.kernel("conv/tma_weight.cu", name, **WeightBoxes.define())
     each = block.down * stage.dy_slot + len(planes) * stage.x_slot
     step = Step(
-        kernel, (tiles[0] * tiles[1] * tiles[2] * block.splits,), (block.threads,),
+        kernel, (math.prod(tiles) * block.splits,), (block.threads,),
         (*maps, parts, problem.pack()), 2 * model.BARRIERS + block.stages * each,
     )  # fmt: skip
-    last = added(job, parts, size, block.splits, Transpose(g.c, g.taps, x.padded))
-    return job.plan(*packing.steps(), step, last, scratch=buffers)
+    return job.plan(*way.prepare(), step, way.add(parts, block.splits), scratch=buffers)
 
 
 def _four(values: tuple[int, ...]) -> tuple[int, ...]:
