@@ -17,6 +17,7 @@ from weft.ops.families.conv import (
     implicit,
     job,
     pointwise,
+    products,
     skinny,
     strips,
     taps,
@@ -68,6 +69,7 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *(warpgroup.windows(raw, back) if tensors else ()),
         *(boxes.windows(raw, back) if tensors else ()),
         *(pointwise.windows(raw, back) if tensors else ()),
+        *(products.windows(raw, request, back) if tensors else ()),
         *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
 
@@ -100,5 +102,6 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(warpgroup.gradients(raw) if tensors else ()),
         *(box_gradients.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
+        *(products.gradients(raw, request) if tensors else ()),
         *(fourier.gradients(raw) if _has_large_filters(raw) else ()),
     ]

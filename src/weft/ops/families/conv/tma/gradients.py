@@ -271,7 +271,7 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
             cost += 8 * block.splits * way.size / gpu.bandwidth
             name = (
                 f"boxes of {tile.w} x {tile.h} x {tile.n}, {CHUNK * block.down} x "
-                f"{groups.channels} channels, positions in {block.splits}"
+                f"{groups.channels} channels by {block.resident}, positions in {block.splits}"
             )
             why = f"{block.stages} stages of {stage.steps} steps"
             build = functools.partial(_plan, way, groups, tile, stage, block)
@@ -300,8 +300,7 @@ def _blocks(way: Operands, groups: Grouping, stage: Stage, tile: TileBox) -> Ite
             continue
         block = Block(across, down, resident, stages, 1)
         tiles = math.prod(_tiles(way, groups, block))
-        for rounds in (1, 2):
-            splits = max(1, min(h * n, rounds * resident * gpu.sms // tiles))
+        for splits in sorted({max(1, min(h * n, i * gpu.sms // tiles)) for i in range(1, 3)}):
             yield block._replace(splits=splits)
 
 
