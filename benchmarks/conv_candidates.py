@@ -3,7 +3,7 @@
     PYTHONPATH=src python benchmarks/conv_candidates.py --record FILE.jsonl
     PYTHONPATH=src python benchmarks/conv_candidates.py --only "64->64 56" --passes forward --most 8
 
-Processes first compile and check all candidates, against cuDNN and convolutions in double precision.
+Processes first compile and check all candidates, against cuDNN and against double precision.
 Then each call is timed by replays of CUDA graphs in turns: candidates, and cuDNN's fastest
 algorithm. The op as it chooses is also timed eagerly beside PyTorch. One line for each call is
 appended to the record.
@@ -99,7 +99,7 @@ def call(work: Work, batch: int) -> Call:
     options = ([layer.stride] * 2, [pad] * 2, [1, 1])
     rest = (*options, 1, "fp32")
     if work.which == "forward":
-        args = (x, weight, None, *rest)
+        args: tuple[Any, ...] = (x, weight, None, *rest)
         return Call("conv2d", args, 3, lambda x, w, _: torch.conv2d(x, w, None, *options))
     dy = made(batch, layer.k, out, out)
     wants = [work.which == "input", work.which == "weight", False]
