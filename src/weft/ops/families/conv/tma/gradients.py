@@ -15,7 +15,6 @@ from weft.kernels import cdiv
 from weft.kernels.structs import Int, Short, Struct, array
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.families.conv import pack
 from weft.ops.families.conv.implicit import Transpose, added
@@ -293,9 +292,8 @@ def _blocks(way: Operands, groups: Grouping, stage: Stage, tile: TileBox) -> Ite
     down = 2 if across == 1 and g.k > CHUNK else 1
     _, h, n = way.directions.works(tile)
     for resident in (1, 2) if across * down == 1 else (1,):
-        room = min(gpu.shared_per_sm // resident - BLOCK_RESERVED, gpu.shared_per_block)
         each = down * stage.dy_slot + len(groups.planes) * stage.x_slot
-        stages = min(4, (room - 2 * model.BARRIERS) // each)
+        stages = min(4, (model.block_room(gpu, resident) - SLOT) // each)
         if stages < 2:
             continue
         block = Block(across, down, resident, stages, 1)
@@ -350,7 +348,7 @@ def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: B
     each = block.down * stage.dy_slot + len(planes) * stage.x_slot
     step = Step(
         kernel, (math.prod(tiles) * block.splits,), (block.threads,),
-        (*maps, parts, problem.pack()), 2 * model.BARRIERS + block.stages * each,
+        (*maps, parts, problem.pack()), SLOT + block.stages * each,
     )  # fmt: skip
     return job.plan(*way.prepare(), step, way.add(parts, block.splits), scratch=buffers)
 

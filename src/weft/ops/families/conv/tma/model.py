@@ -10,7 +10,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
-from weft.ops.families.conv.tma.boxes import CHUNK, ROW, TileBox
+from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, TileBox
 
 ROWS = 64
 """Channels of the target that a warpgroup has."""
@@ -19,7 +19,7 @@ WIDEST = 256
 PART = 2 * 32 * ROW
 """Bytes through which a warpgroup stores its results."""
 BARRIERS = 1024
-"""Bytes of static shared memory, and of what is lost to the alignment behind it."""
+"""Bytes of static shared memory; the alignment of what follows may cost as many."""
 MOST_PLANES, MOST_STAGES = 4, 6
 
 
@@ -50,6 +50,12 @@ class Shape(NamedTuple):
 SHAPES = (Shape(1, 1, 2), Shape(2, 1, 1), Shape(1, 2, 1))
 
 
+def block_room(gpu: Target, resident: int) -> int:
+    """Bytes of dynamic shared memory of a block, if an SM has so many."""
+    room = min(gpu.shared_per_sm // resident - BLOCK_RESERVED, gpu.shared_per_block)
+    return room - BARRIERS
+
+
 class Rings(NamedTuple):
     """Slots of planes and of weights, and the bytes of shared memory of a block."""
 
@@ -60,8 +66,8 @@ class Rings(NamedTuple):
 
 def rings(shape: Shape, tile: TileBox, width: int, gpu: Target) -> Rings | None:
     """The rings that fit; None if none does."""
-    room = min(gpu.shared_per_sm // shape.resident - BLOCK_RESERVED, gpu.shared_per_block)
-    fixed = 2 * BARRIERS + shape.staging(width)
+    room = block_room(gpu, shape.resident)
+    fixed = SLOT + shape.staging(width)
     slot = tile.slot(width * shape.positions)
     for planes, stages in ((4, 4), (3, 4), (3, 3), (2, 4), (2, 3), (2, 2)):
         shared = fixed + planes * slot + stages * shape.stage
