@@ -18,6 +18,8 @@ CHUNK = 64
 ROW = 128
 """Bytes of a pixel in a plane."""
 MOST_TAPS, MOST_PHASES, MOST_BOX = 64, 16, 256
+MOST_ACROSS = 8
+"""Tiles beside each other that are considered: more have too much halo."""
 SLOT = 1024
 """Bytes that planes begin at multiples of."""
 
@@ -170,7 +172,7 @@ class Directions:
     def tiles(self, most: int) -> Iterator[TileBox]:
         """Tiles of at most so many positions, with as little waste as their number allows."""
         high, wide = self.h[0].positions, self.w[0].positions
-        for across in range(1, wide + 1):
+        for across in range(1, min(wide, MOST_ACROSS) + 1):
             w = cdiv(wide, across)
             if across > 1 and w == cdiv(wide, across - 1):
                 continue
