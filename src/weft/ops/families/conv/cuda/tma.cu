@@ -140,17 +140,27 @@ struct Copies {
     }
 };
 
-// CHANNELS x POSITIONS warpgroups compute 64 x BN results each, and a warp copies. RESIDENT blocks
-// share an SM and cover each other's waits. BACK: the weights of a source channel are contiguous,
-// not those of a target channel.
+// The registers of a thread: at launch, of a thread that copies, and of one that multiplies.
+template <int WARPGROUPS, int RESIDENT>
+struct Registers {
+    static constexpr int LAUNCH = 65536 / (WARPGROUPS * 128 * RESIDENT) / 8 * 8,
+                         COPYING = LAUNCH < 128 ? 24 : 40,
+                         SPARE = (LAUNCH * WARPGROUPS - COPYING) / (WARPGROUPS - 1) / 8 * 8,
+                         COMPUTING = SPARE < 232 ? SPARE : 232;
+};
+
+// CHANNELS x POSITIONS warpgroups compute 64 x BN results each, and a thread of another copies.
+// RESIDENT blocks share an SM and cover each other's waits. BACK: the weights of a source channel
+// are contiguous, not those of a target channel.
 template <class T, int CHANNELS, int POSITIONS, int BN, int PLANES, int STAGES, int RESIDENT,
           bool BACK, bool LAST>
-__global__ void __maxnreg__(RESIDENT == 1 ? 224 : 200)
+__global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
     tma(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight,
         const T* bias, T* y, const __grid_constant__ Boxes p) {
     using Producer = Copies<CHANNELS, PLANES, STAGES, BACK>;
     using Part = TargetPart<T, BN, LAST>;
     constexpr int CONSUMERS = CHANNELS * POSITIONS, STAGE = Producer::STAGE;
+    using R = Registers<CONSUMERS + 1, RESIDENT>;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ Stages<PLANES> planes;
     __shared__ Stages<STAGES> stages;
@@ -167,13 +177,15 @@ __global__ void __maxnreg__(RESIDENT == 1 ? 224 : 200)
 
     int consumer = warpgroup_index();
     if (consumer == CONSUMERS) {
-        if (lane_index() > 0) return;
+        fewer_registers<R::COPYING>();
+        if (threadIdx.x > CONSUMERS * 128) return;
         prefetch_map(x), prefetch_map(weight);
         Producer copies{x, weight, p, planes, stages, ring, slots};
 #pragma unroll 1
         for (int at = blockIdx.x; at < works(p); at += gridDim.x) copies.tile(Box(at, p));
         return;
     }
+    more_registers<R::COMPUTING>();
     int across = consumer / CHANNELS * BN;
     unsigned mine = ring + consumer % CHANNELS * slab_bytes(64);
     unsigned char* staging =

@@ -21,7 +21,7 @@ STRUCT_WIDEWINDOWS  // tma/wide_windows.py declares it
 
 // Blocks along y are groups of rows of the images, then filters, whose groups are blocks along x. A
 // thread makes a vector of 16 bytes.
-template <class T>
+template <class T, int ROWS, int PADDED>
 __global__ void __launch_bounds__(256)
     widen(const T* x, const T* weight, T* images, T* filters, const WideWindows p) {
     int first = (blockIdx.x * 256 + threadIdx.x) * 8, line = blockIdx.y;
@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(256)
         const T* from = x + n * p.image;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            Element e(first + i, p);
-            int h = group * p.rows + e.row - p.pad_h, w = e.column - p.pad_w;
+            Element<ROWS, PADDED> e(first + i);
+            int h = group * ROWS + e.row - p.pad_h, w = e.column - p.pad_w;
             bool inside = e.channel < p.C && unsigned(h) < p.H && unsigned(w) < p.W;
             made[i] = inside ? from[e.channel * p.channel + h * p.row + w * p.column] : T(0.0f);
         }
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(256)
         const T* from = weight + k * p.filter;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            Element e(first % 64 + i, p);
-            int r = group * p.rows + e.row;
+            Element<ROWS, PADDED> e(first % 64 + i);
+            int r = group * ROWS + e.row;
             bool inside = e.channel < p.C && r < p.R && e.column < p.S;
             made[i] = inside ? from[e.channel * p.filter_channel + r * p.filter_row +
                                     e.column * p.filter_column]

@@ -29,6 +29,8 @@ from weft.ops.families.conv.tma.windows import CAPABILITY, KINDS, image_map
 MOST_PLANES, MOST_GROUPS, MOST_SLABS = 8, 32, 4
 DEPTH = 16
 """Positions of a product."""
+WAITING = {2: 1.6, 3: 1.15, 4: 1.0}
+"""Relative time of a tile by the stages of a block: with few, products wait for copies."""
 LARGEST = 512
 """Positions of a tile, at most."""
 
@@ -309,7 +311,7 @@ def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: 
     products = consumers * slabs * CHUNK * r.width / r.reach
     reads = consumers * (slabs + 1 + (groups.second > 0)) * 2048 / r.shared
     arrives = block.down * stage.dy + len(groups.planes) * stage.x
-    one = max(stage.steps * max(products, reads), arrives / r.l2) + r.step
+    one = max(stage.steps * max(products, reads), arrives / r.l2) * WAITING[block.stages] + r.step
     _, h, n = way.directions.works(tile)
     most = cdiv(math.prod(_tiles(way, groups, block)) * block.splits, gpu.sms)
     store = consumers * slabs * CHUNK * r.store

@@ -14,8 +14,6 @@ from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, TileBox
 
 ROWS = 64
 """Channels of the target that a warpgroup has."""
-WIDEST = 256
-"""Positions of a warpgroup, at most."""
 PART = 2 * 32 * ROW
 """Bytes through which a warpgroup stores its results."""
 BARRIERS = 1024
@@ -24,11 +22,16 @@ MOST_PLANES, MOST_STAGES = 4, 6
 
 
 class Shape(NamedTuple):
-    """The warpgroups of a block along channels and positions; blocks that share an SM."""
+    """The warpgroups of a block along channels and positions; blocks that share an SM.
+
+    widest  positions of a warpgroup, at most: the registers of a thread at launch, 65,536 for all
+            threads of an SM, hold the results of a product
+    """
 
     channels: int
     positions: int
     resident: int
+    widest: int
 
     @property
     def consumers(self) -> int:
@@ -36,7 +39,7 @@ class Shape(NamedTuple):
 
     @property
     def threads(self) -> int:
-        return 128 * self.consumers + 32
+        return 128 * self.consumers + 128
 
     @property
     def stage(self) -> int:
@@ -47,7 +50,12 @@ class Shape(NamedTuple):
         return self.consumers * (PART + 4 * width)
 
 
-SHAPES = (Shape(1, 1, 2), Shape(2, 1, 1), Shape(1, 2, 1))
+SHAPES = (
+    Shape(channels=1, positions=1, resident=2, widest=200),
+    Shape(channels=2, positions=1, resident=2, widest=104),
+    Shape(channels=2, positions=1, resident=1, widest=256),
+    Shape(channels=1, positions=2, resident=1, widest=256),
+)
 
 
 def block_room(gpu: Target, resident: int) -> int:

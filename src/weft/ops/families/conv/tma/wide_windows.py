@@ -101,7 +101,7 @@ class Widened:
     def widen(self, x: Tensor, to: Packed, weight: Tensor | None, filters: Packed | None) -> Step:
         """The launch that makes the images, and the filters of a forward pass."""
         g = self.geometry
-        name = f"widen<{source.ctype(self.job.out.dtype)}>"
+        name = source.template("widen", source.ctype(self.job.out.dtype), self.rows, self.padded)
         kernel = source.kernel("conv/wide_windows.cu", name, **WideWindows.define())
         across = max(self.pitch, g.r * CHUNK if filters else 0)
         lines = g.n * g.h + (g.k if filters else 0)

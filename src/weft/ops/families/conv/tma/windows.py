@@ -109,7 +109,7 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
     )
     for shape in model.SHAPES:
         tiles_c = cdiv(way.rows, model.ROWS * shape.channels)
-        for tile in directions.tiles(model.WIDEST * shape.positions):
+        for tile in directions.tiles(shape.widest * shape.positions):
             width = cdiv(cdiv(tile.positions, shape.positions), 8) * 8
             rings = model.rings(shape, tile, width, gpu)
             if rings is None:
