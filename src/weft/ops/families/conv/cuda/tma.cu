@@ -9,15 +9,15 @@
 
 using namespace weft;
 
-// The results of a warpgroup: 64 channels x BN positions. They are stored by parts of 32 positions,
-// which pass through shared memory.
-template <class T, int BN, bool LAST>
+// The results of a warpgroup: 64 channels x BN positions. They are stored by parts of PART
+// positions, which pass through shared memory.
+template <class T, int BN, int PART, bool LAST>
 struct TargetPart {
-    static constexpr int PART = 32, BYTES = 2 * PART * 128 + BN * 4;
+    static constexpr int BYTES = 2 * PART * 128 + BN * 4, WHOLE = BN / 8;
 
     // Stores; `memory` has BYTES of this warpgroup, whose barrier is `id`. LAST: channels are
     // contiguous in the target, and are stored by vectors. Without `any`, no tap computes results.
-    static __device__ void store(const float (&of)[BN / 8][4], bool any, unsigned char* memory,
+    static __device__ void store(const float (&of)[WHOLE][4], bool any, unsigned char* memory,
                                  int id, T* y, const T* bias, const Boxes& p, const Box& box,
                                  int channel, int first) {
         int* places = reinterpret_cast<int*>(memory + 2 * PART * 128);
@@ -32,11 +32,11 @@ struct TargetPart {
         y += box.n * p.target_image;
         for (int i = thread; i < BN; i += 128) places[i] = place(first + i, p, box);
 #pragma unroll
-        for (int n = 0; n < BN / 8; n += PART / 8) {
-            constexpr int WHOLE = BN / 8;
+        for (int n = 0; n < WHOLE; n += PART / 8) {
             unsigned char* part = memory + n / (PART / 8) % 2 * PART * 128;
 #pragma unroll
-            for (int m = 0; m < PART / 8 && n + m < WHOLE; m += 2) {
+            for (int m = 0; m < PART / 8; m += 2) {
+                if (n + m >= WHOLE) continue;
                 unsigned words[4] = {};
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
@@ -50,27 +50,43 @@ struct TargetPart {
                     store_matrices_x4<true>(
                         shared_address(part + swizzle<128>(beside * 8 + inner, eight)), words);
                 else
-                    store_matrices_x4(shared_address(part + swizzle<64>(eight * 8 + inner, beside)),
-                                      words);
+                    store_matrices_x4(
+                        shared_address(part + swizzle<2 * PART>(eight * 8 + inner, beside)), words);
             }
             barrier_sync<128>(id);
-            int left = min(PART, BN - n * 8);
-            if constexpr (LAST) {
-                for (int i = thread; i < left * 8; i += 128) {
-                    int at = places[n * 8 + i / 8], c = channel + i % 8 * 8;
-                    if (at >= 0 && c < p.target_c)
-                        weft::store(
-                            y + at + c,
-                            load<8>(reinterpret_cast<const T*>(part + swizzle<128>(i / 8, i % 8))));
-                }
-            } else {
-                int at = places[min(n * 8 + lane, BN - 1)];
-                if (lane < left && at >= 0)
+            if constexpr (LAST)
+                write_vectors(part, places + n * 8, BN - n * 8, y + channel, p, channel);
+            else write_elements(part, places + n * 8, BN - n * 8, y, p, channel);
+        }
+    }
+    // A lane has 8 channels of a position.
+    static __device__ void write_vectors(const unsigned char* part, const int* places, int left,
+                                         T* y, const Boxes& p, int channel) {
+        constexpr int EACH = PART / 16;
+        int row = threadIdx.x % 128 / 8, vector = threadIdx.x % 8, at[EACH];
+        Vector<T, 8> v[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            at[i] = row + i * 16 < left ? places[row + i * 16] : -1;
+            v[i] = load<8>(reinterpret_cast<const T*>(part + swizzle<128>(row + i * 16, vector)));
+        }
+        if (channel + vector * 8 >= p.target_c) return;
+#pragma unroll
+        for (int i = 0; i < EACH; ++i)
+            if (at[i] >= 0) store_whole(y + at[i] + vector * 8, v[i]);
+    }
+    // A lane has a position of some channels.
+    static __device__ void write_elements(const unsigned char* part, const int* places, int left,
+                                          T* y, const Boxes& p, int channel) {
+        int warp = threadIdx.x % 128 / 32;
+#pragma unroll
+        for (int i = lane_index(); i < PART; i += 32) {
+            int at = i < left ? places[i] : -1;
+            if (at < 0) continue;
 #pragma unroll 4
-                    for (int c = warp; c < min(64, p.target_c - channel); c += 4)
-                        y[at + (long long)(channel + c) * p.target_channel] =
-                            reinterpret_cast<const T*>(part + swizzle<64>(c, lane / 8))[lane % 8];
-            }
+            for (int c = warp; c < min(64, p.target_c - channel); c += 4)
+                y[at + (long long)(channel + c) * p.target_channel] =
+                    reinterpret_cast<const T*>(part + swizzle<2 * PART>(c, i / 8))[i % 8];
         }
     }
     // The place of a position in the target, from the first image of the box on; -1: it has none.
@@ -158,7 +174,7 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
     tma(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight,
         const T* bias, T* y, const __grid_constant__ Boxes p) {
     using Producer = Copies<CHANNELS, PLANES, STAGES, BACK>;
-    using Part = TargetPart<T, BN, LAST>;
+    using Part = TargetPart<T, BN, RESIDENT == 1 ? 64 : 32, LAST>;
     constexpr int CONSUMERS = CHANNELS * POSITIONS, STAGE = Producer::STAGE;
     using R = Registers<CONSUMERS + 1, RESIDENT>;
     extern __shared__ __align__(1024) unsigned char bytes[];

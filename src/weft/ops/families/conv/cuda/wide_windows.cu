@@ -11,12 +11,13 @@ using namespace weft;
 
 STRUCT_WIDEWINDOWS  // tma/wide_windows.py declares it
 
-// Element `e` of a group of rows: its column, row and channel.
+// Element `e` of a group of ROWS rows, with PADDED channels: its column, row and channel.
+    template <int ROWS, int PADDED>
     struct Element {
     int column, row, channel;
 
-    __device__ Element(int e, const WideWindows& p)
-        : column(e / (p.rows * p.padded)), row(e / p.padded % p.rows), channel(e % p.padded) {}
+    __device__ explicit Element(int e)
+        : column(e / (ROWS * PADDED)), row(e / PADDED % ROWS), channel(e % PADDED) {}
 };
 
 // Blocks along y are groups of rows of the images, then filters, whose groups are blocks along x. A
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(256)
             bool inside = e.channel < p.C && unsigned(h) < p.H && unsigned(w) < p.W;
             made[i] = inside ? from[e.channel * p.channel + h * p.row + w * p.column] : T(0.0f);
         }
-        store(images + (long long)line * p.pitch + first, made);
+        store_whole(images + (long long)line * p.pitch + first, made);
     } else {
         int k = line - p.batch * p.groups, group = first / 64, filter_groups = p.filter_groups;
         if (group >= filter_groups) return;
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(256)
                                     e.column * p.filter_column]
                              : T(0.0f);
         }
-        store(filters + ((long long)k * filter_groups * 64 + first), made);
+        store_whole(filters + ((long long)k * filter_groups * 64 + first), made);
     }
 }
 

@@ -14,8 +14,8 @@ from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, TileBox
 
 ROWS = 64
 """Channels of the target that a warpgroup has."""
-PART = 2 * 32 * ROW
-"""Bytes through which a warpgroup stores its results."""
+PART = {1: 2 * 64 * ROW, 2: 2 * 32 * ROW}
+"""Bytes through which a warpgroup stores its results, by the blocks of an SM."""
 BARRIERS = 1024
 """Bytes of static shared memory; the alignment of what follows may cost as many."""
 MOST_PLANES, MOST_STAGES = 4, 6
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
         return self.channels * ROWS * ROW
 
     def staging(self, width: int) -> int:
-        return self.consumers * (PART + 4 * width)
+        return self.consumers * (PART[self.resident] + 4 * width)
 
 
 SHAPES = (
