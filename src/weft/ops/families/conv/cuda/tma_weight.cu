@@ -2,26 +2,104 @@
 // pixels by warpgroups, see tma.cuh. Its rows are channels of dy, its columns taps and channels of
 // x, and its depth is the positions of a tile. Positions between the columns of a tile have a dy of
 // 0.
+#include <weft/block.cuh>
+#include <weft/cluster.cuh>
+#include <weft/convert.cuh>
 #include <weft/pipeline.cuh>
 #include <weft/problem.cuh>
 #include <weft/wgmma.cuh>
 
 using namespace weft;
 
-STRUCT_WEIGHTBOXES  // tma/gradients.py declares it
+STRUCT_WEIGHTBOXES;  // tma/gradients.py declares it
 
-    // A warpgroup has 64 channels of dy and a group of slabs, of a tap and 64 channels of x each.
-    // Slabs are p.leading bytes apart: FIRST of them from one plane on, and SECOND from another.
-    // ACROSS warpgroups have a group each, and DOWN others the next 64 channels of dy. Another warp
-    // copies. A stage has a tile's rows of dy and its planes. A block adds the tiles of its part of
-    // all positions, and stores the sums as a matrix of its own in `parts`: [channel of
-    // dy][tap][channel of x].
-    template <class T, int FIRST, int SECOND, int ACROSS, int DOWN, int STAGES, int RESIDENT>
-    __global__ void __maxnreg__(RESIDENT == 2       ? 200
-                                : ACROSS * DOWN > 2 ? 152
-                                                    : 224)
-        tma_weight(const __grid_constant__ TensorMap dy, const __grid_constant__ TensorMap x,
-                   float* parts, const __grid_constant__ WeightBoxes p) {
+// The results of a tile: FRAGMENTS accumulators of each of its threads. CLUSTER blocks have added
+// parts of the positions, and each stores its share of the channels of dy. DIRECT: the sums are the
+// gradient, [channel of dy][channel of x][tap]; else they are a part of it, [channel of
+// dy][tap][channel of x].
+template <class T, int FRAGMENTS, int ACROSS, int DOWN, int CLUSTER, bool DIRECT>
+struct WeightTile {
+    static constexpr int THREADS = ACROSS * DOWN * 128, ROWS = 64 / CLUSTER,
+                         ROOM = FRAGMENTS * THREADS * 16;
+    int k, c, group;  // the first ones
+    const WeightBoxes& p;
+
+    // Calls store(row, slab, column, x, y) for pairs of neighbours of a fragment that a thread of
+    // the block has; rows count from k.
+    template <class Store>
+    __device__ void pairs(float4 v, int thread, int n, const Store& store) const {
+        int consumer = thread / 128, row = consumer / ACROSS * 64 + thread % 128 / 32 * 16;
+        int slab = n / 8, column = n % 8 * 8 + thread % 4 * 2, at = group + consumer % ACROSS;
+        if (at >= p.groups) return;
+        const TapGroup& taps = p.group[at];
+        row += thread % 32 / 4, column += taps.channel[slab];
+        if (c + column >= p.C) return;
+        store(row, int(taps.tap[slab]), column, v.x, v.y);
+        store(row + 8, int(taps.tap[slab]), column, v.z, v.w);
+    }
+    __device__ void store_part(float* part, int row, int tap, int column, float x, float y) const {
+        if (k + row < p.K)
+            *reinterpret_cast<float2*>(part + ((long long)(k + row) * p.taps + tap) * p.C + c +
+                                       column) = make_float2(x, y);
+    }
+    // Adds the fragments of all blocks of the cluster, which are in `memory` of each.
+    __device__ void finish(unsigned char* memory, float* part, T* out) const {
+        constexpr int EACH = 128 / CLUSTER, SHARE = THREADS / CLUSTER;
+        const float4* room = reinterpret_cast<const float4*>(memory);
+        T* rows = reinterpret_cast<T*>(memory + ROOM);
+        int rank = CLUSTER > 1 ? cluster_block() : 0, wide = p.tile_channels * p.taps;
+        if constexpr (CLUSTER > 1) cluster_sync();
+        else barrier_sync<THREADS>(1);
+#pragma unroll 2
+        for (int i = threadIdx.x; i < FRAGMENTS * SHARE; i += THREADS) {
+            int n = i / SHARE, at = i - n * SHARE,
+                thread = at / EACH * 128 + rank * EACH + at % EACH;
+            float4 sum = room[n * THREADS + thread];
+            if constexpr (CLUSTER > 1) {
+                sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+                for (int block = 0; block < CLUSTER; ++block) {
+                    float4 v = load_from(block, room + n * THREADS + thread);
+                    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+                }
+            }
+            pairs(sum, thread, n, [&](int row, int tap, int column, float x, float y) {
+                if constexpr (DIRECT) {
+                    int own = row / 64 * ROWS + row % 64 - rank * ROWS;
+                    T* to_row = rows + own * wide + column * p.taps + tap;
+                    to_row[0] = to<T>(x), to_row[p.taps] = to<T>(y);
+                } else {
+                    store_part(part, row, tap, column, x, y);
+                }
+            });
+        }
+        if constexpr (DIRECT) {
+            barrier_sync<THREADS>(1);
+            int columns = min(p.tile_channels, p.C - c) * p.taps / 8;  // vectors
+            for (int i = threadIdx.x; i < DOWN * ROWS * columns; i += THREADS) {
+                int own = i / columns, at = (i - own * columns) * 8;
+                int row = k + own / ROWS * 64 + rank * ROWS + own % ROWS;
+                if (row < p.K)
+                    store_whole(out + ((long long)row * p.C + c) * p.taps + at,
+                                load<8>(rows + own * wide + at));
+            }
+        }
+        if constexpr (CLUSTER > 1) cluster_sync();  // no block ends while others read its fragments
+    }
+};
+
+// A warpgroup has 64 channels of dy and a group of slabs, of a tap and 64 channels of x each. Slabs
+// are p.leading bytes apart: FIRST of them from one plane on, and SECOND from another. ACROSS
+// warpgroups have a group each, and DOWN others the next 64 channels of dy. Another warp copies. A
+// stage has a tile's rows of dy and its planes. A block adds the tiles of its part of all
+// positions.
+template <class T, int FIRST, int SECOND, int ACROSS, int DOWN, int STAGES, int CLUSTER,
+          bool DIRECT>
+__global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
+                            : ACROSS * DOWN > 1 ? 168
+                                                : 255)
+    tma_weight(const __grid_constant__ TensorMap dy, const __grid_constant__ TensorMap x,
+               float* parts, T* out, const __grid_constant__ WeightBoxes p) {
     constexpr int CONSUMERS = ACROSS * DOWN;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ Stages<STAGES> stages;
@@ -44,11 +122,12 @@ STRUCT_WEIGHTBOXES  // tma/gradients.py declares it
     __syncthreads();
 
     // Blocks of one part are neighbours: they read the same tiles.
-    int at = blockIdx.x, tile_k = at % p.tiles_k;
+    int at = blockIdx.x / CLUSTER, tile_k = at % p.tiles_k;
     at /= p.tiles_k;
     int tile_c = at % p.tiles_c;
     at /= p.tiles_c;
-    int tile_group = at % p.tiles_group, part = at / p.tiles_group;
+    int tile_group = at % p.tiles_group, whole = at / p.tiles_group,
+        part = whole * CLUSTER + blockIdx.x % CLUSTER;
     int tiles = p.tiles_h * p.tiles_n;
     int begin = int((long long)tiles * part / p.splits),
         end = int((long long)tiles * (part + 1) / p.splits);
@@ -100,22 +179,23 @@ STRUCT_WEIGHTBOXES  // tma/gradients.py declares it
     wgmma_wait<0>();
     wgmma_results(first);
     if constexpr (SECOND > 0) wgmma_results(second);
-    if (group_index >= p.groups) return;
-    int row = (tile_k * DOWN + down) * 64 + threadIdx.x % 128 / 32 * 16,
-        column = tile_c * p.tile_channels + lane_index() % 4 * 2;
-    float* to = parts + (long long)part * p.K * p.taps * p.C;
-    auto store = [&](const float (&of)[4], int slab, int n) {
-        int tap = group.tap[slab], c = column + group.channel[slab] + n * 8;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            int k = row + half * 8 + lane_index() / 4;
-            if (k < p.K && c < p.C)
-                *reinterpret_cast<float2*>(to + ((long long)k * p.taps + tap) * p.C + c) =
-                    make_float2(fresh ? 0 : of[half * 2], fresh ? 0 : of[half * 2 + 1]);
-        }
+    using Tile = WeightTile<T, (FIRST + SECOND) * 8, ACROSS, DOWN, CLUSTER, DIRECT>;
+    Tile tile{tile_k * DOWN * 64, tile_c * p.tile_channels, tile_group * ACROSS, p};
+    float* to = parts + (long long)whole * p.K * p.taps * p.C;
+    if constexpr (CLUSTER > 1 || DIRECT)
+        barrier_sync<Tile::THREADS>(1);  // all have read the last stage: the results take its place
+    auto put = [&](const float (&of)[4], int n) {
+        float4 v = fresh ? make_float4(0, 0, 0, 0) : make_float4(of[0], of[1], of[2], of[3]);
+        if constexpr (CLUSTER > 1 || DIRECT)
+            reinterpret_cast<float4*>(start)[n * Tile::THREADS + threadIdx.x] = v;
+        else
+            tile.pairs(v, threadIdx.x, n, [&](int row, int tap, int column, float x, float y) {
+                tile.store_part(to, row, tap, column, x, y);
+            });
     };
 #pragma unroll
-    for (int i = 0; i < FIRST * 8; ++i) store(first[i], i / 8, i % 8);
+    for (int i = 0; i < FIRST * 8; ++i) put(first[i], i);
 #pragma unroll
-    for (int i = 0; i < SECOND * 8; ++i) store(second[i], FIRST + i / 8, i % 8);
+    for (int i = 0; i < SECOND * 8; ++i) put(second[i], FIRST * 8 + i);
+    if constexpr (CLUSTER > 1 || DIRECT) tile.finish(start, to, out);
 }

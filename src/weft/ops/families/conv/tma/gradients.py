@@ -31,6 +31,8 @@ DEPTH = 16
 """Positions of a product."""
 WAITING = {2: 1.6, 3: 1.15, 4: 1.0}
 """Relative time of a tile by the stages of a block: with few, products wait for copies."""
+ADDING = 3e-6
+"""Seconds of the launch that adds parts, beside their bytes."""
 LARGEST = 512
 """Positions of a tile, at most."""
 
@@ -155,14 +157,17 @@ def _spacing(axis: Axis) -> int | None:
 class Block(NamedTuple):
     """The warpgroups of a block: groups beside each other, channels of dy below each other.
 
-    splits  parts of the positions
+    splits   parts of the positions
+    cluster  blocks that add their parts
+    direct   the sums of a cluster are the gradient
     """
 
     across: int
     down: int
-    resident: int
     stages: int
-    splits: int
+    splits: int = 1
+    cluster: int = 1
+    direct: bool = False
 
     @property
     def threads(self) -> int:
@@ -217,6 +222,13 @@ class Operands:
     cost: float
 
     @property
+    def plain(self) -> bool:
+        """True if a part without other elements is the gradient, but for the order."""
+        return (
+            self.directions.geometry is self.job.geometry and self.x.padded == self.job.geometry.c
+        )
+
+    @property
     def size(self) -> int:
         """Elements of a part."""
         g = self.directions.geometry
@@ -268,11 +280,13 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
         stage = _stage(tile)
         for block in _blocks(way, groups, stage, tile):
             busy = _seconds(way, groups, stage, block, tile)
-            cost = job.cost + way.cost + 2 * gpu.launch + max(busy, moved / gpu.bandwidth)
-            cost += 8 * block.splits * way.size / gpu.bandwidth
+            cost = job.cost + way.cost + gpu.launch + max(busy, moved / gpu.bandwidth)
+            if not block.direct:
+                parts = block.splits // block.cluster
+                cost += ADDING + 8 * parts * way.size / gpu.bandwidth
             name = (
                 f"boxes of {tile.w} x {tile.h} x {tile.n}, {CHUNK * block.down} x "
-                f"{groups.channels} channels by {block.resident}, positions in {block.splits}"
+                f"{groups.channels} channels, positions in {block.splits} by {block.cluster}"
             )
             why = f"{block.stages} stages of {stage.steps} steps"
             build = functools.partial(_plan, way, groups, tile, stage, block)
@@ -292,16 +306,28 @@ def _blocks(way: Operands, groups: Grouping, stage: Stage, tile: TileBox) -> Ite
     count, wide = len(groups.groups), slabs == MOST_SLABS
     across = min(count, 2 if wide or count in (2, 4) else 3)
     down = 2 if across == 1 and g.k > CHUNK else 1
+    each = down * stage.dy_slot + len(groups.planes) * stage.x_slot
+    stages = min(4, (model.block_room(gpu, 1) - SLOT) // each)
+    if stages < 2:
+        return
+    block = Block(across, down, stages)
+    tiles = _tiles(way, groups, block)
     _, h, n = way.directions.works(tile)
-    for resident in (1, 2) if across * down == 1 else (1,):
-        each = down * stage.dy_slot + len(groups.planes) * stage.x_slot
-        stages = min(4, (model.block_room(gpu, resident) - SLOT) // each)
-        if stages < 2:
-            continue
-        block = Block(across, down, resident, stages, 1)
-        tiles = math.prod(_tiles(way, groups, block))
-        for splits in sorted({max(1, min(h * n, i * gpu.sms // tiles)) for i in range(1, 3)}):
-            yield block._replace(splits=splits)
+    most = max(1, min(h * n, gpu.sms // math.prod(tiles)))
+    for splits, cluster in sorted({(most, 1), (most // 2 * 2, 2)}):
+        if splits:
+            direct = way.plain and splits == cluster and tiles[2] == 1
+            yield block._replace(splits=splits, cluster=cluster, direct=direct)
+
+
+def _shared(way: Operands, groups: Grouping, stage: Stage, block: Block) -> int:
+    """Bytes of shared memory: the stages, or later the results that a cluster adds."""
+    ring = block.stages * (block.down * stage.dy_slot + len(groups.planes) * stage.x_slot)
+    results = block.across * block.down * CHUNK * CHUNK * (groups.first + groups.second) * 4
+    rows = block.down * CHUNK // block.cluster * groups.channels * way.directions.geometry.taps * 2
+    if block.cluster == 1 and not block.direct:
+        return SLOT + ring
+    return SLOT + max(ring, results + (rows if block.direct else 0))
 
 
 def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: TileBox) -> float:
@@ -320,7 +346,8 @@ def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: 
 
 def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: Block) -> Plan:
     job, directions, g = way.job, way.directions, way.directions.geometry
-    buffers = (*way.buffers, Buffer((block.splits * way.size,), torch.float32))
+    size = block.splits // block.cluster * way.size
+    buffers = (*way.buffers, Buffer((size,), torch.float32))
     parts = job.scratch_at(len(buffers) - 1)
     tiles, count = _tiles(way, groups, block), len(groups.groups)
     apart = groups.apart
@@ -344,15 +371,18 @@ def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: B
         image_map(way.dy, g.y, dtype, (tile.row, rows, tile.n), (1, 1)),
         image_map(way.x, g.x, dtype, (*directions.box(tile), tile.n), (step_w, step_h)),
     )
-    words = (groups.first, groups.second, block.across, block.down, block.stages, block.resident)
+    words = (groups.first, groups.second, *block[:3], block.cluster, block.direct)
     name = source.template("tma_weight", source.ctype(dtype), *words)
     kernel = source.kernel("conv/tma_weight.cu", name, **WeightBoxes.define())
-    each = block.down * stage.dy_slot + len(planes) * stage.x_slot
-    step = Step(
-        kernel, (math.prod(tiles) * block.splits,), (block.threads,),
-        (*maps, parts, problem.pack()), SLOT + block.stages * each,
-    )  # fmt: skip
-    return job.plan(*way.prepare(), step, way.add(parts, block.splits), scratch=buffers)
+    blocks = math.prod(tiles) * block.splits
+    args = (*maps, None if block.direct else parts, job.result.pointer, problem.pack())
+    shared = _shared(way, groups, stage, block)
+    cluster = (block.cluster,) if block.cluster > 1 else None
+    step = Step(kernel, (blocks,), (block.threads,), args, shared, cluster)
+    if block.direct:
+        return job.plan(*way.prepare(), step, scratch=way.buffers)
+    last = way.add(parts, block.splits // block.cluster)
+    return job.plan(*way.prepare(), step, last, scratch=buffers)
 
 
 def _four(values: tuple[int, ...]) -> tuple[int, ...]:
