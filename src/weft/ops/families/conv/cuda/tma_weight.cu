@@ -128,7 +128,7 @@ __global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
     at /= p.tiles_c;
     int tile_group = at % p.tiles_group, whole = at / p.tiles_group,
         part = whole * CLUSTER + blockIdx.x % CLUSTER;
-    int tiles = p.tiles_h * p.tiles_n;
+    int tiles = p.tiles_w * p.tiles_h * p.tiles_n;
     int begin = int((long long)tiles * part / p.splits),
         end = int((long long)tiles * (part + 1) / p.splits);
     int consumer = warpgroup_index();
@@ -137,17 +137,18 @@ __global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
         if (lane_index() > 0) return;
         prefetch_map(dy), prefetch_map(x);
         for (int tile = begin; tile < end; ++tile, turn.next()) {
-            int n = tile / p.tiles_h, h = (tile - n * p.tiles_h) * p.tile_h;
+            int line = tile / p.tiles_w, n = line / p.tiles_h,
+                h = (line - n * p.tiles_h) * p.tile_h, w = (tile - line * p.tiles_w) * p.tile_w;
             Barrier& full = stages.full[turn.stage];
             unsigned to = ring + turn.stage * stage_bytes;
             stages.wait_empty(turn);
             full.arrive_expecting(DOWN * p.dy_bytes + p.planes * p.x_bytes);
 #pragma unroll
             for (int i = 0; i < DOWN; ++i, to += p.dy_slot)
-                load_box(to, dy, full, (tile_k * DOWN + i) * 64, 0, h, n * p.tile_n);
+                load_box(to, dy, full, (tile_k * DOWN + i) * 64, w, h, n * p.tile_n);
             for (int i = 0; i < p.planes; ++i, to += p.x_slot)
-                load_box(to, x, full, tile_c * p.tile_channels + p.plane[i].channel, p.plane[i].x,
-                         h * p.step_h + p.plane[i].y, n * p.tile_n);
+                load_box(to, x, full, tile_c * p.tile_channels + p.plane[i].channel,
+                         w * p.step_w + p.plane[i].x, h * p.step_h + p.plane[i].y, n * p.tile_n);
         }
         return;
     }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
 import torch
@@ -17,22 +16,31 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.families.conv import pack
+from weft.ops.families.conv.geometry import dense
 from weft.ops.families.conv.implicit import Transpose, added
 from weft.ops.families.conv.job import ConvJob
+from weft.ops.families.conv.products import applies as one_tap
 from weft.ops.families.conv.split import cheapest
 from weft.ops.families.conv.tma import model
-from weft.ops.families.conv.tma.axes import Axis
 from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, Directions, TileBox
+from weft.ops.families.conv.tma.slabs import (
+    MOST_GROUPS,
+    MOST_PLANES,
+    MOST_SLABS,
+    Grouping,
+    grouping,
+)
 from weft.ops.families.conv.tma.wide_windows import widened
 from weft.ops.families.conv.tma.windows import CAPABILITY, KINDS, image_map
 
-MOST_PLANES, MOST_GROUPS, MOST_SLABS = 8, 32, 4
 DEPTH = 16
 """Positions of a product."""
 WAITING = {2: 1.6, 3: 1.15, 4: 1.0}
 """Relative time of a tile by the stages of a block: with few, products wait for copies."""
 ADDING = 3e-6
 """Seconds of the launch that adds parts, beside their bytes."""
+FLAT = (64, 96, 128, 192, 256)
+"""Positions of a tile of a row that is longer."""
 LARGEST = 512
 """Positions of a tile, at most."""
 
@@ -66,11 +74,14 @@ class WeightBoxes(Struct):
     tile_channels: Annotated[Int, "of x, of a tile"]
     tiles_group: Annotated[Int, "of groups of slabs"]
     groups: Int
-    tiles_h: Annotated[Int, "of positions"]
+    tiles_w: Annotated[Int, "of positions"]
+    tiles_h: Int
     tiles_n: Int
+    tile_w: Int
     tile_h: Int
     tile_n: Int
-    step_h: Annotated[Int, "source pixels from a position to the next"]
+    step_w: Annotated[Int, "source pixels from a position to the next"]
+    step_h: Int
     steps: Annotated[Int, "of 16 positions, of a tile"]
     splits: Annotated[Int, "parts of the tiles of positions"]
     planes: Int
@@ -84,73 +95,6 @@ class WeightBoxes(Struct):
     taps: Int
     plane: Annotated[tuple[SourcePlane, ...], array(SourcePlane, MOST_PLANES)]
     group: Annotated[tuple[TapGroup, ...], array(TapGroup, MOST_GROUPS)]
-
-
-# ---- groups of slabs ---------------------------------------------------------------------------
-class Grouping(NamedTuple):
-    """The slabs that a warpgroup multiplies, and the planes that they are read from.
-
-    first, second  slabs from one plane on, and from another
-    channels       of x that a tile has
-    apart          pixels from a slab to the next: (rows, columns); None: a plane
-    planes         (y, x, channel)
-    groups         planes, (rows, columns) of their shifts, taps, channels
-    """
-
-    first: int
-    second: int
-    channels: int
-    apart: tuple[int, int] | None
-    planes: tuple[tuple[int, int, int], ...]
-    groups: tuple[tuple[tuple[int, int], tuple[tuple[int, int], ...], tuple[int, ...],
-                        tuple[int, ...]], ...]  # fmt: skip
-
-
-def grouping(directions: Directions, channels: int) -> Grouping | None:
-    """Group taps of a row, or of a column for filters of one column; or channels for one tap."""
-    g, h, w = directions.geometry, directions.h[0], directions.w[0]
-    if g.taps == 1:
-        count = min(MOST_SLABS, cdiv(channels, CHUNK))
-        planes = tuple((h.readings[0].first, w.readings[0].first, i * CHUNK) for i in range(count))
-        group = ((0, 0), ((0, 0), (0, 0)), (0,) * count, tuple(i * CHUNK for i in range(count)))
-        return Grouping(count, 0, count * CHUNK, None, planes, (group,))
-    along, other, by_rows = (w, h, True) if g.s > 1 else (h, w, False)
-    counts = sorted((len(r.taps) for r in along.readings), reverse=True)
-    spacing = _spacing(along)
-    if len(counts) > 2 or sum(counts) > MOST_SLABS or spacing is None:
-        return None
-    rows = sum(len(r.taps) for r in other.readings)
-    if rows > MOST_GROUPS or len(h.readings) * len(w.readings) > MOST_PLANES:
-        return None
-    readings = sorted(along.readings, key=lambda r: -len(r.taps))
-    made = []
-    for number, reading in enumerate(other.readings):
-        for tap, shift in reading.taps:
-            taps = [t for r in readings for t, _ in sorted(r.taps, key=lambda pair: pair[1])]
-            numbers = tuple((tap * g.s + t) if by_rows else (t * g.s + tap) for t in taps)
-            indices = [along.readings.index(r) for r in readings]
-            indices += indices[:1] * (2 - len(indices))
-            pair = [(number, i) if by_rows else (i, number) for i in indices]
-            at = (shift, 0) if by_rows else (0, shift)
-            places = (_plane(pair[0], w), _plane(pair[1], w))
-            made.append((places, (at, at), numbers, (0,) * len(numbers)))
-    planes = tuple((down.first, across.first, 0) for down in h.readings for across in w.readings)
-    apart = (0, spacing) if by_rows else (spacing, 0)
-    first, second = (*counts, 0)[:2]
-    return Grouping(first, second, CHUNK, apart, planes, tuple(made))
-
-
-def _plane(reading: tuple[int, int], w: Axis) -> int:
-    return reading[0] * len(w.readings) + reading[1]
-
-
-def _spacing(axis: Axis) -> int | None:
-    """Positions between neighbouring taps of a plane, if these are the same everywhere."""
-    gaps = set()
-    for reading in axis.readings:
-        shifts = sorted(shift for _, shift in reading.taps)
-        gaps |= {b - a for a, b in itertools.pairwise(shifts)}
-    return None if len(gaps) > 1 else next(iter(gaps), 1)
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -240,6 +184,9 @@ def _packed(job: ConvJob) -> Operands:
     dy = pack.images(job, job.first, g.y, job.scratch_at())
     x = pack.images(job, job.second, g.x, job.scratch_at(dy.size > 0))
     packing = pack.Packing(job, (dy, x))
+    if one_tap(job) and all(dense(t.images.strides, g.n, g.h, g.w) for t in (dy, x)):
+        pixels = g.n * g.h * g.w  # one row of all pixels
+        g = replace(g, n=1, h=1, w=pixels, p=1, q=pixels)
 
     def add(parts: Pointer, count: int) -> Step:
         transpose = Transpose(g.c, g.taps, x.padded)
@@ -274,9 +221,7 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
     if groups is None:
         return
     moved = 2 * (job.first.layout.numel + (way.x.size or job.second.layout.numel))
-    for tile in directions.tiles(LARGEST):
-        if tile.w < directions.geometry.q:
-            continue
+    for tile in _position_tiles(directions):
         stage = _stage(tile)
         for block in _blocks(way, groups, stage, tile):
             busy = _seconds(way, groups, stage, block, tile)
@@ -291,6 +236,15 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
             why = f"{block.stages} stages of {stage.steps} steps"
             build = functools.partial(_plan, way, groups, tile, stage, block)
             yield Candidate(name, cost, why, build)
+
+
+def _position_tiles(directions: Directions) -> Iterator[TileBox]:
+    """Tiles of whole rows: what is between them is outside of dy, so that it counts as 0."""
+    wide = directions.geometry.q
+    if directions.geometry.taps > 1 or wide <= FLAT[0]:
+        yield from (t for t in directions.tiles(LARGEST) if t.w == wide)
+    else:  # one tap: there is nothing between rows
+        yield from (directions.tile(w, 1, 1) for w in FLAT)
 
 
 def _tiles(way: Operands, groups: Grouping, block: Block) -> tuple[int, int, int]:
@@ -312,8 +266,8 @@ def _blocks(way: Operands, groups: Grouping, stage: Stage, tile: TileBox) -> Ite
         return
     block = Block(across, down, stages)
     tiles = _tiles(way, groups, block)
-    _, h, n = way.directions.works(tile)
-    most = max(1, min(h * n, gpu.sms // math.prod(tiles)))
+    positions = math.prod(way.directions.works(tile))
+    most = max(1, min(positions, gpu.sms // math.prod(tiles)))
     for splits, cluster in sorted({(most, 1), (most // 2 * 2, 2)}):
         if splits:
             direct = way.plain and splits == cluster and tiles[2] == 1
@@ -338,10 +292,10 @@ def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: 
     reads = consumers * (slabs + 1 + (groups.second > 0)) * 2048 / r.shared
     arrives = block.down * stage.dy + len(groups.planes) * stage.x
     one = max(stage.steps * max(products, reads), arrives / r.l2) * WAITING[block.stages] + r.step
-    _, h, n = way.directions.works(tile)
+    positions = math.prod(way.directions.works(tile))
     most = cdiv(math.prod(_tiles(way, groups, block)) * block.splits, gpu.sms)
     store = consumers * slabs * CHUNK * r.store
-    return r.start + most * (cdiv(h * n, block.splits) * one + store) / r.clock
+    return r.start + most * (cdiv(positions, block.splits) * one + store) / r.clock
 
 
 def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: Block) -> Plan:
@@ -358,11 +312,10 @@ def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: B
     )
     planes = tuple(SourcePlane(across, down, c) for down, across, c in groups.planes)
     step_w, step_h = directions.w[0].step, directions.h[0].step
-    _, tiles_h, tiles_n = directions.works(tile)
     problem = WeightBoxes(
-        tiles[0], tiles[1], groups.channels, tiles[2], count, tiles_h, tiles_n, tile.h, tile.n,
-        step_h, stage.steps, block.splits, len(planes), stage.dy, stage.dy_slot, stage.x,
-        stage.x_slot, leading, g.k, way.x.padded, g.taps,
+        tiles[0], tiles[1], groups.channels, tiles[2], count, *directions.works(tile), tile.w,
+        tile.h, tile.n, step_w, step_h, stage.steps, block.splits, len(planes), stage.dy,
+        stage.dy_slot, stage.x, stage.x_slot, leading, g.k, way.x.padded, g.taps,
         (*planes, *[SourcePlane(0, 0, 0)] * (MOST_PLANES - len(planes))),
         (*made, *[made[0]] * (MOST_GROUPS - count)),
     )  # fmt: skip
