@@ -12,11 +12,14 @@ import draw
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.device.gpu import native_launch  # noqa: E402
+from weft.device.tensor_map_layout import MAP_BYTES  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.conv.geometry import geometry  # noqa: E402
-from weft.ops.families.conv.tma.boxes import Directions  # noqa: E402
+from weft.ops.families.conv.tma.boxes import Boxes, Directions  # noqa: E402
+from weft.ops.families.conv.tma.gradients import WeightBoxes  # noqa: E402
 
 F16, BF16 = torch.float16, torch.bfloat16
 OPS = {"forward": "conv2d", "input": "conv_backward_input", "weight": "conv_backward_weight"}
@@ -47,7 +50,12 @@ CALLS = {
     "few channels": Call((2, 3, 21, 18), (40, 3, 7, 7), 2, 3),
     "few channels without stride": Call((2, 5, 11, 9), (24, 5, 3, 3), last=False),
 }
-PASSES = [(name, which) for name in CALLS for which in OPS]
+PASSES = [
+    (name, which)
+    for name in CALLS
+    for which in OPS
+    if (name, which) != ("few channels", "input")  # 49 taps are too many
+]
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +151,12 @@ def test_candidates_that_do_not_apply() -> None:
     assert not candidates("forward", grouped)
     large = draw.seeded(1).normal(64, 64, 9, 9).half()
     assert not candidates("forward", (x, large, bias, *options))
+
+
+def test_parameters_fit() -> None:
+    """Launches with more parameters are made in Python, which takes longer than many kernels."""
+    for struct in (Boxes, WeightBoxes):
+        assert 2 * MAP_BYTES + 3 * 8 + struct.sizeof() <= native_launch.ROOM
 
 
 def every_tile() -> Iterator[tuple[Directions, Any]]:

@@ -17,7 +17,11 @@ CHUNK = 64
 """Source channels of a plane: 128 bytes of a pixel."""
 ROW = 128
 """Bytes of a pixel in a plane."""
-MOST_TAPS, MOST_PHASES, MOST_BOX = 64, 16, 256
+MOST_TAPS, MOST_PLANES, MOST_PHASES = 32, 16, 9
+"""Sizes of the tables of a launch, whose parameters have to fit into 1,024 bytes: calls are made
+in C++ then."""
+MOST_BOX = 256
+"""Pixels of a copy along an axis."""
 MOST_ACROSS = 8
 """Tiles beside each other that are considered: more have too much halo."""
 SLOT = 1024
@@ -84,7 +88,7 @@ class Boxes(Struct):
     target_column: Int
     target_image: LongLong
     tap: Annotated[tuple[Tap, ...], array(Tap, MOST_TAPS)]
-    plane: Annotated[tuple[Plane, ...], array(Plane, MOST_TAPS)]
+    plane: Annotated[tuple[Plane, ...], array(Plane, MOST_PLANES)]
     phase: Annotated[tuple[Phase, ...], array(Phase, MOST_PHASES)]
 
 
@@ -164,7 +168,7 @@ class Directions:
 
     def fits(self) -> bool:
         """True if the kernels' tables have room for all taps."""
-        return self.planes <= MOST_TAPS and len(self.phases) <= MOST_PHASES and self._taps()
+        return self.planes <= MOST_PLANES and len(self.phases) <= MOST_PHASES and self._taps()
 
     def _taps(self) -> bool:
         return 0 < sum(phase.taps for phase in self.phases) <= MOST_TAPS
@@ -264,7 +268,7 @@ class Directions:
             chunks, len(phases), tile.plane * ROW, tile.slot(positions), tile.zeros,
             channel, row, column, batch,
             (*taps, *[Tap(0, 0)] * (MOST_TAPS - len(taps))),
-            (*made, *[Plane(0, 0, 0, 0)] * (MOST_TAPS - len(made))),
+            (*made, *[Plane(0, 0, 0, 0)] * (MOST_PLANES - len(made))),
             (*phases, *[Phase(0, 0, 0, 0)] * (MOST_PHASES - len(phases))),
         ).pack()  # fmt: skip
 

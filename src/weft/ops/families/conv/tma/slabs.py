@@ -9,7 +9,7 @@ from weft.kernels import cdiv
 from weft.ops.families.conv.tma.axes import Axis
 from weft.ops.families.conv.tma.boxes import CHUNK, Directions
 
-MOST_PLANES, MOST_GROUPS, MOST_SLABS = 8, 32, 4
+MOST_PLANES, MOST_GROUPS, MOST_SLABS = 8, 8, 4
 
 
 class Grouping(NamedTuple):
