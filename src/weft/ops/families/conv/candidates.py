@@ -56,6 +56,7 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
     single, tensors = _kinds(made)
     made, raw = (make(request, rows=rows).cleared(back) for rows in (True, False))
     dense = raw.second.layout.contiguous
+    by_boxes = boxes.windows(raw, back) if tensors else []
     return [
         *direct.windows(made, back),
         *gathered.windows(raw if dense else made, back),
@@ -66,8 +67,8 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *(winograd.windows(made, back) if single else ()),
         *(tensor.windows(raw, back) if tensors else ()),
         *(taps.windows(raw, back) if tensors else ()),
-        *(warpgroup.windows(raw, back) if tensors else ()),
-        *(boxes.windows(raw, back) if tensors else ()),
+        # Boxes are faster wherever they apply.
+        *(by_boxes or (warpgroup.windows(raw, back) if tensors else ())),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(products.windows(raw, request, back) if tensors else ()),
         *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),

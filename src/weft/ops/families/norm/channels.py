@@ -130,9 +130,9 @@ class Channels:
     @property
     def per_thread(self) -> int:
         """Vectors of a thread in a block of its own."""
-        return max(
-            model.CHANNEL_VECTORS, model.CHANNEL_BYTES // (self.vector * int(self.dtype.itemsize))
-        )
+        few = self.small or (self.flat and self.count < model.FEW_ROWS)
+        least = model.CHANNEL_VECTORS * (2 if few else 1)
+        return max(least, model.CHANNEL_BYTES // (self.vector * int(self.dtype.itemsize)))
 
     def folded(self) -> Channels:
         """The same for a kernel that writes results: odd rows of channels in whole vectors.

@@ -100,59 +100,48 @@ struct TargetPart {
     }
 };
 
-// The copies of a block, which one thread starts: planes into a ring of PLANES slots, and weights,
-// of 64 source channels and a tap, into one of STAGES.
+// The copies of a tile. One thread starts those of planes into a ring of PLANES slots, and one
+// those of weights, of 64 source channels and a tap, into one of STAGES: neither waits for the
+// other.
 template <int CHANNELS, int PLANES, int STAGES, bool BACK>
 struct Copies {
     static constexpr int STAGE = CHANNELS * slab_bytes(64);
 
-    const TensorMap &x, &weight;
-    const Boxes& p;
-    Stages<PLANES>& planes;
-    Stages<STAGES>& stages;
-    unsigned ring, slots;
-    Turn<PLANES> plane_turn;
-    Turn<STAGES> turn;
-
-    __device__ void plane(const Box& box, const Plane& plane, int chunk) {
-        Barrier& full = planes.full[plane_turn.stage];
-        planes.wait_empty(plane_turn);
-        full.arrive_expecting(p.plane_bytes);
-        load_box(slots + plane_turn.stage * p.slot_bytes, x, full, chunk * 64,
-                 box.x * p.step_w + plane.x, box.y * p.step_h + plane.y, box.n);
-        plane_turn.next();
-    }
-    __device__ void weights(const Box& box, int tap, int chunk) {
-        Barrier& full = stages.full[turn.stage];
-        unsigned to = ring + turn.stage * STAGE;
-        stages.wait_empty(turn);
-        full.arrive_expecting(STAGE);
-        if constexpr (BACK) {
-#pragma unroll
-            for (int g = 0; g < CHANNELS; ++g)
-                load_box(to + g * slab_bytes(64), weight, full, (box.channel * CHANNELS + g) * 64,
-                         tap, chunk * 64);
-        } else {
-            load_box(to, weight, full, chunk * 64, tap, box.channel * CHANNELS * 64);
-        }
-        turn.next();
-    }
-    // A plane is copied one plane ahead of its weights: after the first tap of the plane before, by
-    // which the consumers free its slot.
-    __device__ void tile(const Box& box) {
+    static __device__ void planes(const TensorMap& x, const Boxes& p, const Box& box,
+                                  Stages<PLANES>& stages, Turn<PLANES>& turn, unsigned slots) {
         const Phase& phase = p.phase[box.phase];
-        int count = phase.planes * p.chunks;
-        if (count) plane(box, p.plane[phase.first_plane], 0);
-        for (int i = 0, index = 0, chunk = 0; i < count; ++i) {
-            const Plane& now = p.plane[phase.first_plane + index];
-            int chunk_now = chunk;
-            if (++index == phase.planes) index = 0, ++chunk;
-            for (int tap = 0; tap < now.taps; ++tap) {
-                weights(box, p.tap[now.first_tap + tap].number, chunk_now);
-                if (tap == 0 && i + 1 < count)
-                    plane(box, p.plane[phase.first_plane + index], chunk);
+        for (int chunk = 0; chunk < p.chunks; ++chunk)
+            for (int i = 0; i < phase.planes; ++i, turn.next()) {
+                const Plane& plane = p.plane[phase.first_plane + i];
+                Barrier& full = stages.full[turn.stage];
+                stages.wait_empty(turn);
+                full.arrive_expecting(p.plane_bytes);
+                load_box(slots + turn.stage * p.slot_bytes, x, full, chunk * 64,
+                         box.x * p.step_w + plane.x, box.y * p.step_h + plane.y, box.n);
             }
-        }
+    }
+    static __device__ void weights(const TensorMap& weight, const Boxes& p, const Box& box,
+                                   Stages<STAGES>& stages, Turn<STAGES>& turn, unsigned ring) {
+        const Phase& phase = p.phase[box.phase];
+        const Plane &first = p.plane[phase.first_plane],
+                    &last = p.plane[phase.first_plane + max(phase.planes - 1, 0)];
+        int end = phase.planes ? last.first_tap + last.taps : first.first_tap;
+        for (int chunk = 0; chunk < p.chunks; ++chunk)
+            for (int tap = first.first_tap; tap < end; ++tap, turn.next()) {
+                Barrier& full = stages.full[turn.stage];
+                unsigned to = ring + turn.stage * STAGE;
+                int number = p.tap[tap].number;
+                stages.wait_empty(turn);
+                full.arrive_expecting(STAGE);
+                if constexpr (BACK) {
+#pragma unroll
+                    for (int g = 0; g < CHANNELS; ++g)
+                        load_box(to + g * slab_bytes(64), weight, full,
+                                 (box.channel * CHANNELS + g) * 64, number, chunk * 64);
+                } else {
+                    load_box(to, weight, full, chunk * 64, number, box.channel * CHANNELS * 64);
+                }
+            }
     }
 };
 
@@ -165,7 +154,8 @@ struct Registers {
                          COMPUTING = SPARE < 232 ? SPARE : 232;
 };
 
-// CHANNELS x POSITIONS warpgroups compute 64 x BN results each, and a thread of another copies.
+// CHANNELS x POSITIONS warpgroups compute 64 x BN results each, and two threads of another
+// copy.
 // RESIDENT blocks share an SM and cover each other's waits. BACK: the weights of a source channel
 // are contiguous, not those of a target channel.
 template <class T, int CHANNELS, int POSITIONS, int BN, int PLANES, int STAGES, int RESIDENT,
@@ -194,11 +184,20 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
     int consumer = warpgroup_index();
     if (consumer == CONSUMERS) {
         fewer_registers<R::COPYING>();
-        if (threadIdx.x > CONSUMERS * 128) return;
-        prefetch_map(x), prefetch_map(weight);
-        Producer copies{x, weight, p, planes, stages, ring, slots};
+        if (lane_index() > 0) return;
+        if (threadIdx.x == CONSUMERS * 128) {
+            prefetch_map(x);
+            Turn<PLANES> turn;
 #pragma unroll 1
-        for (int at = blockIdx.x; at < works(p); at += gridDim.x) copies.tile(Box(at, p));
+            for (int at = blockIdx.x; at < works(p); at += gridDim.x)
+                Producer::planes(x, p, Box(at, p), planes, turn, slots);
+        } else if (threadIdx.x == CONSUMERS * 128 + 32) {
+            prefetch_map(weight);
+            Turn<STAGES> turn;
+#pragma unroll 1
+            for (int at = blockIdx.x; at < works(p); at += gridDim.x)
+                Producer::weights(weight, p, Box(at, p), stages, turn, ring);
+        }
         return;
     }
     more_registers<R::COMPUTING>();

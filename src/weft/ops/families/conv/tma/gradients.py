@@ -294,7 +294,7 @@ def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: 
     one = max(stage.steps * max(products, reads), arrives / r.l2) * WAITING[block.stages] + r.step
     positions = math.prod(way.directions.works(tile))
     most = cdiv(math.prod(_tiles(way, groups, block)) * block.splits, gpu.sms)
-    store = consumers * slabs * CHUNK * r.store
+    store = r.store[0] + r.store[1] * slabs * CHUNK
     return r.start + most * (cdiv(positions, block.splits) * one + store) / r.clock
 
 

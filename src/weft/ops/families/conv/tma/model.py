@@ -18,7 +18,7 @@ PART = {1: 2 * 64 * ROW, 2: 2 * 32 * ROW}
 """Bytes through which a warpgroup stores its results, by the blocks of an SM."""
 BARRIERS = 1024
 """Bytes of static shared memory; the alignment of what follows may cost as many."""
-MOST_PLANES, MOST_STAGES = 4, 6
+MOST_PLANES, MOST_STAGES = 4, 8
 
 
 class Shape(NamedTuple):
@@ -64,6 +64,13 @@ def block_room(gpu: Target, resident: int) -> int:
     return room - BARRIERS
 
 
+class Load(NamedTuple):
+    """The work of a tile: copies of planes, and products of taps, of all chunks of a phase."""
+
+    planes: float
+    taps: float
+
+
 class Rings(NamedTuple):
     """Slots of planes and of weights, and the bytes of shared memory of a block."""
 
@@ -72,31 +79,33 @@ class Rings(NamedTuple):
     shared: int
 
 
-def rings(shape: Shape, tile: TileBox, width: int, gpu: Target) -> Rings | None:
-    """The rings that fit; None if none does."""
-    room = block_room(gpu, shape.resident)
-    fixed = SLOT + shape.staging(width)
+def rings(shape: Shape, tile: TileBox, width: int, load: Load, gpu: Target) -> Rings | None:
+    """The rings that fit: those in which copies are the longest ahead. None if none fits."""
+    room = block_room(gpu, shape.resident) - SLOT - shape.staging(width)
     slot = tile.slot(width * shape.positions)
-    for planes, stages in ((4, 4), (3, 4), (3, 3), (2, 4), (2, 3), (2, 2)):
-        shared = fixed + planes * slot + stages * shape.stage
-        if shared <= room:
-            more = min(MOST_STAGES - stages, (room - shared) // shape.stage)
-            return Rings(planes, stages + more, shared + more * shape.stage)
-    return None
+    made: list[tuple[float, Rings]] = []
+    for planes in range(2, MOST_PLANES + 1):
+        stages = min(MOST_STAGES, (room - planes * slot) // shape.stage)
+        if stages >= 2:
+            shared = SLOT + shape.staging(width) + planes * slot + stages * shape.stage
+            ahead = min((planes - 1) * load.taps / load.planes, stages - 1)
+            made.append((ahead, Rings(planes, stages, shared)))
+    return max(made, key=lambda pair: (pair[0], pair[1].stages))[1] if made else None
 
 
 # ---- time --------------------------------------------------------------------------------------
 class Rates(NamedTuple):
-    """Constants of an SM.
+    """Constants of an SM of an H200, in cycles, fitted to benchmarks/records/conv_boxes.jsonl.
 
-    clock     cycles a second, with all tensor cores at work
-    width     cycles of a product of 64 rows, a column and 16 of K
-    reach     share of these cycles in which they are busy
-    shared    bytes a cycle that products read from shared memory
-    l2        bytes a cycle that arrive from the L2 cache
-    step      cycles of a step beside its products, if one block has the SM
-    start     seconds before the first and after the last product of a launch
-    store     cycles for each position in which a warpgroup stores its results
+    clock   cycles a second
+    width   of a product of 64 rows, a column and 16 of K
+    reach   share of these in which tensor cores are busy
+    shared  bytes a cycle that products read from shared memory
+    l2      bytes a cycle that arrive from the L2 cache
+    step    of a step beside its products
+    least   of a step of a block, whose products are few
+    start   seconds before the first and after the last product of a launch
+    store   of the results of a tile, and for each of its positions
     """
 
     clock: float
@@ -105,33 +114,25 @@ class Rates(NamedTuple):
     shared: float
     l2: float
     step: float
+    least: float
     start: float
-    store: float
+    store: tuple[float, float]
 
 
 RATES = Rates(
-    clock=1.6e9, width=0.5, reach=0.93, shared=120.0, l2=40.0, step=20.0, start=3e-6, store=8.0
-)
-
-
-class Load(NamedTuple):
-    """The work of a tile: copies of planes, and products of taps, of all chunks of a phase."""
-
-    planes: float
-    taps: float
+    clock=1.755e9, width=0.5, reach=0.97, shared=120.0, l2=32.0, step=40.0, least=440.0,
+    start=3.8e-6, store=(600.0, 12.8),
+)  # fmt: skip
 
 
 def seconds(shape: Shape, tile: TileBox, width: int, works: int, load: Load, gpu: Target) -> float:
     """Modelled seconds of a launch, of `works` tiles."""
     r = RATES
-    groups = shape.consumers
-    products = groups * CHUNK / 16
-    math = products * width * r.width / r.reach + (r.step if shape.resident == 1 else 0)
+    # Blocks that share an SM share its tensor cores and what arrives.
+    sharing = shape.resident if works > gpu.sms else 1
+    products = sharing * shape.consumers * CHUNK / 16
     reads = products * (ROWS + width) * 32 / r.shared
-    arrives = load.planes * tile.plane * ROW + load.taps * shape.stage
-    one = max(load.taps * max(math, reads), arrives / r.l2)
-    store = groups * width * r.store
-    most = cdiv(works, gpu.sms)
-    # Blocks that share an SM store while others multiply.
-    busy = most * (one + (store if shape.resident == 1 else 0)) + store
-    return r.start + busy / r.clock
+    step = max(products * width * r.width / r.reach + r.step, reads, r.least)
+    arrives = sharing * (load.planes * tile.plane * ROW + load.taps * shape.stage)
+    one = max(load.taps * step, arrives / r.l2) + r.store[0] + r.store[1] * width
+    return r.start + cdiv(works, sharing * gpu.sms) * one / r.clock

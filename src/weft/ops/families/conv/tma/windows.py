@@ -111,7 +111,7 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
         tiles_c = cdiv(way.rows, model.ROWS * shape.channels)
         for tile in directions.tiles(shape.widest * shape.positions):
             width = cdiv(cdiv(tile.positions, shape.positions), 8) * 8
-            rings = model.rings(shape, tile, width, gpu)
+            rings = model.rings(shape, tile, width, load, gpu)
             if rings is None:
                 continue
             w, h, n = directions.works(tile)
@@ -179,7 +179,8 @@ def _plan(way: Operands, shape: Shape, tile: TileBox, width: int, rings: Rings) 
         directions.problem(tile, tiles_c, width * shape.positions, way.chunks, target, strides),
     )
     kernel = _kernel(job, back, shape, width, rings, last)
-    rounds = cdiv(works, gpu.sms * shape.resident)
-    # No more blocks than the rounds need: an idle SM leaves the others power.
-    step = Step(kernel, (cdiv(works, rounds),), (shape.threads,), args, rings.shared)
+    # A block for an SM has no more neighbours than the rounds need: an idle SM leaves others power.
+    slots = gpu.sms * shape.resident
+    blocks = min(works, slots) if shape.resident > 1 else cdiv(works, cdiv(works, slots))
+    step = Step(kernel, (blocks,), (shape.threads,), args, rings.shared)
     return job.plan(*way.prepare(), step, scratch=way.buffers)
