@@ -65,6 +65,9 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any, str]] = {
     "planes of 5 dimensions": ((2, 3, 2, 2, 4), F32, F32, "dense"),
     "odd planes": ((3, 5, 3, 3), F32, F32, "dense"),
     "odd planes of many vectors": ((2, 3, 13, 11), F16, F16, "dense"),
+    "small planes of whole vectors": ((9, 16, 7, 7), F16, F32, "dense"),
+    "small planes, several blocks": ((300, 8, 3, 3), F32, F32, "dense"),
+    "small planes, odd channels": ((9, 12, 3, 5), BF16, BF16, "dense"),
     "several blocks per channel": ((2, 2, 80, 100), F32, F32, "dense"),
     "channels last": ((3, 8, 5, 5), F32, F32, "channels last"),
     "odd channels last": ((3, 37, 7, 5), F32, F32, "channels last"),
@@ -135,6 +138,17 @@ def test_large_mean() -> None:
     weft.ops.batch_norm(x, mean, var, training=True, momentum=1.0)
     torch.testing.assert_close(var.double(), x.double().var((0, 2, 3)), rtol=1e-5, atol=0)
     torch.testing.assert_close(mean.double(), x.double().mean((0, 2, 3)), rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("layout", ["channels last", "small planes"])
+def test_large_mean_of_half(layout: str) -> None:
+    """Sums of 16-bit elements are those of differences from one of them."""
+    x, mean, var = drawn((40, 8, 5, 5), 7, F16, shift=500), torch.zeros(8), torch.zeros(8)
+    if layout == "channels last":
+        x = x.contiguous(memory_format=torch.channels_last)
+    weft.ops.batch_norm(x, mean, var, training=True, momentum=1.0)
+    torch.testing.assert_close(var.double(), x.double().var((0, 2, 3)), rtol=1e-5, atol=0)
+    torch.testing.assert_close(mean.double(), x.double().mean((0, 2, 3)), rtol=1e-6, atol=0)
 
 
 def test_no_running_statistics() -> None:

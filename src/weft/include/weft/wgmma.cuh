@@ -63,12 +63,18 @@ __device__ inline unsigned long long wgmma_rows(unsigned shared) {
     return (shared & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
-// Returns the descriptor of an operand whose rows follow K, of slabs of ROWS rows: `shared` is the
-// address of its first row, a multiple of 8 rows.
+// Returns the descriptor of an operand whose rows follow K, of slabs that begin `leading` bytes
+// after each other: `shared` is the address of its first row. Slabs that overlap are the same rows
+// from another one on.
+__device__ inline unsigned long long wgmma_columns(unsigned shared, int leading) {
+    return (shared & 0x3ffff) >> 4 | static_cast<unsigned long long>(leading >> 4) << 16 |
+           64ull << 32 | 1ull << 62;
+}
+
+// The same for slabs of ROWS rows, a multiple of 8, one after another.
 template <int ROWS>
 __device__ inline unsigned long long wgmma_columns(unsigned shared) {
-    return (shared & 0x3ffff) >> 4 | static_cast<unsigned long long>(slab_bytes(ROWS) >> 4) << 16 |
-           64ull << 32 | 1ull << 62;
+    return wgmma_columns(shared, slab_bytes(ROWS));
 }
 
 // Moves a descriptor by so many bytes, a multiple of 16. Its address is in the lower word, which an
@@ -121,46 +127,78 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 // ---- products ----------------------------------------------------------------------------------
 // wgmma<T, A_COLUMNS, B_COLUMNS>(c, a, b, accumulate) multiplies 64 rows of A and 8 N columns of B
 // over 16 elements of K: c += a b, or c = a b without `accumulate`. Descriptors are those of
-// wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are 16, 32, 48, 64,
-// 80, 96, 112, 128, 160, 176, 192, 208 or 256. A warp has 16 rows; c[n] is an accumulator of
-// mma<T>.
+// wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are a multiple of 8,
+// up to 256. A warp has 16 rows; c[n] is an accumulator of mma<T>.
 //
 // wgmma_left<T, B_COLUMNS>(c, a, b, accumulate) is the same with A in registers, as fragments of
 // mma<T>. Without these arguments it is c += a b with B as wgmma_columns.
 #if WEFT_HAS_WGMMA
-#define WEFT_A16 "%0,%1,%2,%3,%4,%5,%6,%7"
-#define WEFT_L0 WEFT_A16 ",%8,%9,%10,%11,%12,%13,%14,%15"
-#define WEFT_L1 ",%16,%17,%18,%19,%20,%21,%22,%23"
-#define WEFT_L2 ",%24,%25,%26,%27,%28,%29,%30,%31"
-#define WEFT_L3 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define WEFT_L4 ",%40,%41,%42,%43,%44,%45,%46,%47"
-#define WEFT_L5 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define WEFT_L6 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
-#define WEFT_L7 ",%80,%81,%82,%83,%84,%85,%86,%87"
-#define WEFT_L8 ",%88,%89,%90,%91,%92,%93,%94,%95"
-#define WEFT_L9 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
-#define WEFT_L10 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define WEFT_A64 WEFT_L0 WEFT_L1 WEFT_L2
-#define WEFT_A96 WEFT_A64 WEFT_L3 WEFT_L4
-#define WEFT_A112 WEFT_A96 ",%48,%49,%50,%51,%52,%53,%54,%55"
-#define WEFT_A128 WEFT_A96 WEFT_L5
-#define WEFT_A160 WEFT_A128 WEFT_L6
-#define WEFT_A192 WEFT_A160 WEFT_L7 WEFT_L8
+// The registers of so many accumulators as text, and as operands.
+#define WEFT_R1 "%0,%1,%2,%3"
+#define WEFT_R2 WEFT_R1 ",%4,%5,%6,%7"
+#define WEFT_R3 WEFT_R2 ",%8,%9,%10,%11"
+#define WEFT_R4 WEFT_R3 ",%12,%13,%14,%15"
+#define WEFT_R5 WEFT_R4 ",%16,%17,%18,%19"
+#define WEFT_R6 WEFT_R5 ",%20,%21,%22,%23"
+#define WEFT_R7 WEFT_R6 ",%24,%25,%26,%27"
+#define WEFT_R8 WEFT_R7 ",%28,%29,%30,%31"
+#define WEFT_R9 WEFT_R8 ",%32,%33,%34,%35"
+#define WEFT_R10 WEFT_R9 ",%36,%37,%38,%39"
+#define WEFT_R11 WEFT_R10 ",%40,%41,%42,%43"
+#define WEFT_R12 WEFT_R11 ",%44,%45,%46,%47"
+#define WEFT_R13 WEFT_R12 ",%48,%49,%50,%51"
+#define WEFT_R14 WEFT_R13 ",%52,%53,%54,%55"
+#define WEFT_R15 WEFT_R14 ",%56,%57,%58,%59"
+#define WEFT_R16 WEFT_R15 ",%60,%61,%62,%63"
+#define WEFT_R17 WEFT_R16 ",%64,%65,%66,%67"
+#define WEFT_R18 WEFT_R17 ",%68,%69,%70,%71"
+#define WEFT_R19 WEFT_R18 ",%72,%73,%74,%75"
+#define WEFT_R20 WEFT_R19 ",%76,%77,%78,%79"
+#define WEFT_R21 WEFT_R20 ",%80,%81,%82,%83"
+#define WEFT_R22 WEFT_R21 ",%84,%85,%86,%87"
+#define WEFT_R23 WEFT_R22 ",%88,%89,%90,%91"
+#define WEFT_R24 WEFT_R23 ",%92,%93,%94,%95"
+#define WEFT_R25 WEFT_R24 ",%96,%97,%98,%99"
+#define WEFT_R26 WEFT_R25 ",%100,%101,%102,%103"
+#define WEFT_R27 WEFT_R26 ",%104,%105,%106,%107"
+#define WEFT_R28 WEFT_R27 ",%108,%109,%110,%111"
+#define WEFT_R29 WEFT_R28 ",%112,%113,%114,%115"
+#define WEFT_R30 WEFT_R29 ",%116,%117,%118,%119"
+#define WEFT_R31 WEFT_R30 ",%120,%121,%122,%123"
+#define WEFT_R32 WEFT_R31 ",%124,%125,%126,%127"
 #define WEFT_4(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
-#define WEFT_8(n) WEFT_4(n), WEFT_4(n + 1)
-#define WEFT_C16 WEFT_8(0)
-#define WEFT_C32 WEFT_C16, WEFT_8(2)
-#define WEFT_C48 WEFT_C32, WEFT_8(4)
-#define WEFT_C64 WEFT_C48, WEFT_8(6)
-#define WEFT_C80 WEFT_C64, WEFT_8(8)
-#define WEFT_C96 WEFT_C80, WEFT_8(10)
-#define WEFT_C112 WEFT_C96, WEFT_8(12)
-#define WEFT_C128 WEFT_C112, WEFT_8(14)
-#define WEFT_C160 WEFT_C128, WEFT_8(16), WEFT_8(18)
-#define WEFT_C176 WEFT_C160, WEFT_8(20)
-#define WEFT_C192 WEFT_C176, WEFT_8(22)
-#define WEFT_C208 WEFT_C192, WEFT_8(24)
-#define WEFT_C256 WEFT_C208, WEFT_8(26), WEFT_8(28), WEFT_8(30)
+#define WEFT_C1 WEFT_4(0)
+#define WEFT_C2 WEFT_C1, WEFT_4(1)
+#define WEFT_C3 WEFT_C2, WEFT_4(2)
+#define WEFT_C4 WEFT_C3, WEFT_4(3)
+#define WEFT_C5 WEFT_C4, WEFT_4(4)
+#define WEFT_C6 WEFT_C5, WEFT_4(5)
+#define WEFT_C7 WEFT_C6, WEFT_4(6)
+#define WEFT_C8 WEFT_C7, WEFT_4(7)
+#define WEFT_C9 WEFT_C8, WEFT_4(8)
+#define WEFT_C10 WEFT_C9, WEFT_4(9)
+#define WEFT_C11 WEFT_C10, WEFT_4(10)
+#define WEFT_C12 WEFT_C11, WEFT_4(11)
+#define WEFT_C13 WEFT_C12, WEFT_4(12)
+#define WEFT_C14 WEFT_C13, WEFT_4(13)
+#define WEFT_C15 WEFT_C14, WEFT_4(14)
+#define WEFT_C16 WEFT_C15, WEFT_4(15)
+#define WEFT_C17 WEFT_C16, WEFT_4(16)
+#define WEFT_C18 WEFT_C17, WEFT_4(17)
+#define WEFT_C19 WEFT_C18, WEFT_4(18)
+#define WEFT_C20 WEFT_C19, WEFT_4(19)
+#define WEFT_C21 WEFT_C20, WEFT_4(20)
+#define WEFT_C22 WEFT_C21, WEFT_4(21)
+#define WEFT_C23 WEFT_C22, WEFT_4(22)
+#define WEFT_C24 WEFT_C23, WEFT_4(23)
+#define WEFT_C25 WEFT_C24, WEFT_4(24)
+#define WEFT_C26 WEFT_C25, WEFT_4(25)
+#define WEFT_C27 WEFT_C26, WEFT_4(26)
+#define WEFT_C28 WEFT_C27, WEFT_4(27)
+#define WEFT_C29 WEFT_C28, WEFT_4(28)
+#define WEFT_C30 WEFT_C29, WEFT_4(29)
+#define WEFT_C31 WEFT_C30, WEFT_4(30)
+#define WEFT_C32 WEFT_C31, WEFT_4(31)
 #define WEFT_ALL(...) __VA_ARGS__
 #define WEFT_TEXT(WIDTH, TYPE, LIST, A, B, P, TRANSPOSED)                               \
     "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #WIDTH \
@@ -195,21 +233,38 @@ template <class T>
 constexpr bool IS_HALF = false;
 template <>
 constexpr bool IS_HALF<__half> = true;
-WEFT_PRODUCTS(16, WEFT_A16, (WEFT_C16), "%8", "%9", "%10", "%11", "%12", "%13")
-WEFT_PRODUCTS(32, WEFT_L0, (WEFT_C32), "%16", "%17", "%18", "%19", "%20", "%21")
-WEFT_PRODUCTS(48, WEFT_L0 WEFT_L1, (WEFT_C48), "%24", "%25", "%26", "%27", "%28", "%29")
-WEFT_PRODUCTS(64, WEFT_A64, (WEFT_C64), "%32", "%33", "%34", "%35", "%36", "%37")
-WEFT_PRODUCTS(80, WEFT_A64 WEFT_L3, (WEFT_C80), "%40", "%41", "%42", "%43", "%44", "%45")
-WEFT_PRODUCTS(96, WEFT_A96, (WEFT_C96), "%48", "%49", "%50", "%51", "%52", "%53")
-WEFT_PRODUCTS(112, WEFT_A112, (WEFT_C112), "%56", "%57", "%58", "%59", "%60", "%61")
-WEFT_PRODUCTS(128, WEFT_A128, (WEFT_C128), "%64", "%65", "%66", "%67", "%68", "%69")
-WEFT_PRODUCTS(160, WEFT_A160, (WEFT_C160), "%80", "%81", "%82", "%83", "%84", "%85")
-WEFT_PRODUCTS(176, WEFT_A160 WEFT_L7, (WEFT_C176), "%88", "%89", "%90", "%91", "%92", "%93")
-WEFT_PRODUCTS(192, WEFT_A192, (WEFT_C192), "%96", "%97", "%98", "%99", "%100", "%101")
-WEFT_PRODUCTS(208, WEFT_A192 ",%96,%97,%98,%99,%100,%101,%102,%103", (WEFT_C208), "%104", "%105",
-              "%106", "%107", "%108", "%109")
-WEFT_PRODUCTS(256, WEFT_A192 WEFT_L9 WEFT_L10, (WEFT_C256), "%128", "%129", "%130", "%131", "%132",
-              "%133")
+WEFT_PRODUCTS(8, WEFT_R1, (WEFT_C1), "%4", "%5", "%6", "%7", "%8", "%9")
+WEFT_PRODUCTS(16, WEFT_R2, (WEFT_C2), "%8", "%9", "%10", "%11", "%12", "%13")
+WEFT_PRODUCTS(24, WEFT_R3, (WEFT_C3), "%12", "%13", "%14", "%15", "%16", "%17")
+WEFT_PRODUCTS(32, WEFT_R4, (WEFT_C4), "%16", "%17", "%18", "%19", "%20", "%21")
+WEFT_PRODUCTS(40, WEFT_R5, (WEFT_C5), "%20", "%21", "%22", "%23", "%24", "%25")
+WEFT_PRODUCTS(48, WEFT_R6, (WEFT_C6), "%24", "%25", "%26", "%27", "%28", "%29")
+WEFT_PRODUCTS(56, WEFT_R7, (WEFT_C7), "%28", "%29", "%30", "%31", "%32", "%33")
+WEFT_PRODUCTS(64, WEFT_R8, (WEFT_C8), "%32", "%33", "%34", "%35", "%36", "%37")
+WEFT_PRODUCTS(72, WEFT_R9, (WEFT_C9), "%36", "%37", "%38", "%39", "%40", "%41")
+WEFT_PRODUCTS(80, WEFT_R10, (WEFT_C10), "%40", "%41", "%42", "%43", "%44", "%45")
+WEFT_PRODUCTS(88, WEFT_R11, (WEFT_C11), "%44", "%45", "%46", "%47", "%48", "%49")
+WEFT_PRODUCTS(96, WEFT_R12, (WEFT_C12), "%48", "%49", "%50", "%51", "%52", "%53")
+WEFT_PRODUCTS(104, WEFT_R13, (WEFT_C13), "%52", "%53", "%54", "%55", "%56", "%57")
+WEFT_PRODUCTS(112, WEFT_R14, (WEFT_C14), "%56", "%57", "%58", "%59", "%60", "%61")
+WEFT_PRODUCTS(120, WEFT_R15, (WEFT_C15), "%60", "%61", "%62", "%63", "%64", "%65")
+WEFT_PRODUCTS(128, WEFT_R16, (WEFT_C16), "%64", "%65", "%66", "%67", "%68", "%69")
+WEFT_PRODUCTS(136, WEFT_R17, (WEFT_C17), "%68", "%69", "%70", "%71", "%72", "%73")
+WEFT_PRODUCTS(144, WEFT_R18, (WEFT_C18), "%72", "%73", "%74", "%75", "%76", "%77")
+WEFT_PRODUCTS(152, WEFT_R19, (WEFT_C19), "%76", "%77", "%78", "%79", "%80", "%81")
+WEFT_PRODUCTS(160, WEFT_R20, (WEFT_C20), "%80", "%81", "%82", "%83", "%84", "%85")
+WEFT_PRODUCTS(168, WEFT_R21, (WEFT_C21), "%84", "%85", "%86", "%87", "%88", "%89")
+WEFT_PRODUCTS(176, WEFT_R22, (WEFT_C22), "%88", "%89", "%90", "%91", "%92", "%93")
+WEFT_PRODUCTS(184, WEFT_R23, (WEFT_C23), "%92", "%93", "%94", "%95", "%96", "%97")
+WEFT_PRODUCTS(192, WEFT_R24, (WEFT_C24), "%96", "%97", "%98", "%99", "%100", "%101")
+WEFT_PRODUCTS(200, WEFT_R25, (WEFT_C25), "%100", "%101", "%102", "%103", "%104", "%105")
+WEFT_PRODUCTS(208, WEFT_R26, (WEFT_C26), "%104", "%105", "%106", "%107", "%108", "%109")
+WEFT_PRODUCTS(216, WEFT_R27, (WEFT_C27), "%108", "%109", "%110", "%111", "%112", "%113")
+WEFT_PRODUCTS(224, WEFT_R28, (WEFT_C28), "%112", "%113", "%114", "%115", "%116", "%117")
+WEFT_PRODUCTS(232, WEFT_R29, (WEFT_C29), "%116", "%117", "%118", "%119", "%120", "%121")
+WEFT_PRODUCTS(240, WEFT_R30, (WEFT_C30), "%120", "%121", "%122", "%123", "%124", "%125")
+WEFT_PRODUCTS(248, WEFT_R31, (WEFT_C31), "%124", "%125", "%126", "%127", "%128", "%129")
+WEFT_PRODUCTS(256, WEFT_R32, (WEFT_C32), "%128", "%129", "%130", "%131", "%132", "%133")
 #else
 // Returns the address of element `k` of row, or column, `n` of an operand.
 __device__ inline unsigned wgmma_place(unsigned long long operand, int n, int k, bool by_columns) {

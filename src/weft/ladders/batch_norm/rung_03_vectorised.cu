@@ -17,14 +17,15 @@ template <int V>
 __global__ void __launch_bounds__(256)
     statistics(const float* x, float* mean, float* var, float* found, int* counters, int N, int C,
                int S) {
-    channel_statistics<float, float, V, false>(x, mean, var, nullptr, nullptr,
-                                               reinterpret_cast<Moments*>(found), counters,
-                                               shape<V>(N, C, S), float(N) * S, 0);
+    channel_statistics<float, float, Walk<V, false>>(x, mean, var, nullptr, nullptr,
+                                                     reinterpret_cast<Moments*>(found), counters,
+                                                     shape<V>(N, C, S), float(N) * S, 0);
 }
 
 template <int V>
 __global__ void __launch_bounds__(256)
     write(const float* x, const float* w, const float* b, float* y, float* mean, float* var, int N,
           int C, int S) {
-    channel_norm<float, float, float, V, false>(x, mean, var, w, b, y, shape<V>(N, C, S), 1e-5f);
+    channel_norm<float, float, float, Walk<V, false>>(x, mean, var, w, b, y, shape<V>(N, C, S),
+                                                      1e-5f);
 }

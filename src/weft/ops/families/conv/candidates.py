@@ -17,6 +17,7 @@ from weft.ops.families.conv import (
     implicit,
     job,
     pointwise,
+    products,
     skinny,
     strips,
     taps,
@@ -24,6 +25,8 @@ from weft.ops.families.conv import (
     warpgroup,
     winograd,
 )
+from weft.ops.families.conv.tma import gradients as box_gradients
+from weft.ops.families.conv.tma import windows as boxes
 
 LARGE = 64
 """Taps of a filter from which on convolutions by Fourier transforms are considered."""
@@ -53,6 +56,7 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
     single, tensors = _kinds(made)
     made, raw = (make(request, rows=rows).cleared(back) for rows in (True, False))
     dense = raw.second.layout.contiguous
+    by_boxes = boxes.windows(raw, back) if tensors else []
     return [
         *direct.windows(made, back),
         *gathered.windows(raw if dense else made, back),
@@ -63,8 +67,10 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *(winograd.windows(made, back) if single else ()),
         *(tensor.windows(raw, back) if tensors else ()),
         *(taps.windows(raw, back) if tensors else ()),
-        *(warpgroup.windows(raw, back) if tensors else ()),
+        # Boxes are faster wherever they apply.
+        *(by_boxes or (warpgroup.windows(raw, back) if tensors else ())),
         *(pointwise.windows(raw, back) if tensors else ()),
+        *(products.windows(raw, request, back) if tensors else ()),
         *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
 
@@ -95,6 +101,8 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(tensor.gradients(raw) if tensors else ()),
         *(taps.gradients(raw) if tensors else ()),
         *(warpgroup.gradients(raw) if tensors else ()),
+        *(box_gradients.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
+        *(products.gradients(raw, request) if tensors else ()),
         *(fourier.gradients(raw) if _has_large_filters(raw) else ()),
     ]

@@ -27,6 +27,9 @@ from weft.ops.families.conv.split import (
     stream_k,
 )
 
+HALF_MEMORY = 0.5
+"""Share of the memory's rate that windows of 16-bit elements reach: ResNet-50's layers of one tap
+in benchmarks/records/conv_candidates.jsonl."""
 TABLES = 8192
 """Bytes of shared memory for the places of pixels in the gradients of weights, at most."""
 
@@ -92,7 +95,8 @@ def windows(
                 if phases > 1 and split.blocks > job.gpu.sms:  # an SM has blocks of several phases
                     sums = cdiv(depth * step, phases)
                 rated = tile.streamed(split.stream_k > 0)
-                busy = max(rated.time(job, split.blocks, sums), moved / job.gpu.bandwidth)
+                memory = moved / job.gpu.bandwidth / (HALF_MEMORY if size == 2 else 1)
+                busy = max(rated.time(job, split.blocks, sums), memory)
                 time = job.cost + packing.cost + job.gpu.launch + busy + joining_time(tile, split)
                 build = functools.partial(_windows, family, packing, tile, split, phases)
                 yield candidate(f"{family.kind} ", job, tile, split, time, build)

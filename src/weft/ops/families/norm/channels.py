@@ -53,6 +53,7 @@ class Channels:
     plane    elements of a plane; with `flat` and `ragged`: channels
     wide     elements of the largest vectors that the addresses allow
     columns  channels; with `flat` and `ragged`: of the fewest rows that are whole vectors
+    small    planes of few elements are no whole vectors, but those of some channels are
     inputs   the addresses of inputs, by their number; None for an omitted one
     size     elements of a channel
     """
@@ -74,15 +75,25 @@ class Channels:
     before: tuple[Step, ...]
     scratch: tuple[Buffer, ...]
     cost: float
+    small: bool = False
+
+    @property
+    def fold(self) -> int:
+        """The fewest channels whose planes are whole vectors."""
+        return self.vector // math.gcd(self.plane, self.vector)
 
     @property
     def width(self) -> int:
         """Vectors of channels of a block: 128 bytes of a row are enough for full bandwidth."""
+        if self.small:
+            return self.plane * self.fold // self.vector
         return min(8, 1 << (self.columns // self.vector - 1).bit_length()) if self.flat else 1
 
     @property
     def tiles(self) -> int:
         """Blocks that have all channels."""
+        if self.small:
+            return self.channels // self.fold
         return cdiv(self.columns // self.vector, self.width) if self.flat else self.channels
 
     @property
@@ -103,9 +114,9 @@ class Channels:
     @property
     def per_thread(self) -> int:
         """Vectors of a thread in a block of its own."""
-        return max(
-            model.CHANNEL_VECTORS, model.CHANNEL_BYTES // (self.vector * int(self.dtype.itemsize))
-        )
+        few = self.small or (self.flat and self.count < model.FEW_ROWS)
+        least = model.CHANNEL_VECTORS * (2 if few else 1)
+        return max(least, model.CHANNEL_BYTES // (self.vector * int(self.dtype.itemsize)))
 
     def folded(self) -> Channels:
         """The same for a kernel that writes results: odd rows of channels in whole vectors.
@@ -132,8 +143,10 @@ class Channels:
     def kernel(self, file: str, name: str, *dtypes: torch.dtype, last: Sequence[str] = ()) -> Any:
         """A kernel for these tensors and further dtypes."""
         words = map(source.ctype, (self.dtype, *dtypes))
-        flags = (str(flag).lower() for flag in (self.flat, self.ragged))
-        text = ", ".join((*words, str(self.vector), *flags, *last))
+        walk = source.template("Walk", self.vector, self.flat, self.ragged)
+        if self.small:
+            walk = source.template("Planes", self.vector)
+        text = ", ".join((*words, walk, *last))
         return source.kernel(f"norm/{file}", f"{name}<{text}>", **ChannelShape.define())
 
     def step(self, kernel: Any, parts: int, *args: Any) -> Step:
@@ -198,12 +211,15 @@ def channels(request: Request, numbers: Sequence[int], outputs: Sequence[Buffer]
     vector = math.gcd(n if flat else plane, wide)
     # Most vectors of a longer plane are whole.
     ragged = not flat and vector < wide and plane >= 16 * wide
-    vector = wide if ragged else vector
+    fold = wide // vector
+    small = not flat and not ragged and fold > 1 and n % fold == 0 and plane * fold // wide <= BLOCK
+    vector = wide if ragged or small else vector
     inner = cdiv(plane, vector) + 1 if ragged else plane // vector
+    count = plane if flat else 1 if small else inner
     return Channels(
         request, leader.dtype, flat, ragged, plane, vector, wide, n, n, 1 if flat else inner,
-        batch * (plane if flat else inner), batch * plane, tuple(inputs), tuple(outputs),
-        tuple(before), tuple(scratch), cost,
+        batch * count, batch * plane, tuple(inputs), tuple(outputs), tuple(before),
+        tuple(scratch), cost, small,
     )  # fmt: skip
 
 

@@ -43,6 +43,8 @@ COLUMN_SUM_COLUMNS = 1 << 15
 # ---- channels ----------------------------------------------------------------------------------
 CHANNEL_VECTORS = 8
 """Vectors of a thread that are worth a block."""
+FEW_ROWS = 8192
+"""Rows of channels below which a thread has twice as many vectors: its parameters take as long."""
 CHANNEL_BYTES = 64
 """Bytes of a thread that are worth a block."""
 CHANNEL_BLOCKS_PER_SM = 4

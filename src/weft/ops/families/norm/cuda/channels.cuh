@@ -23,10 +23,11 @@ struct Spot {
 
 // The vectors of a thread, some at a time, so that their loads are under way together:
 //   while (int n = walk.take(at)) the first n of `at` are their places
-template <int V, bool FLAT, bool RAGGED = false>
+template <int V_, bool FLAT_, bool RAGGED_ = false>
 struct Walk {
+    static constexpr int V = V_;
+    static constexpr bool FLAT = FLAT_, RAGGED = RAGGED_, FOLDED = FLAT && RAGGED;
     static constexpr int K = FLAT ? V : 1;  // channels of a vector
-    static constexpr bool FOLDED = FLAT && RAGGED;
     int channel, tile, part, t, deep, i, end, plane, place, planes, places, inner;
     int elements, last, left;  // FOLDED: the last row, and the elements that its vector has
     long long channels;
@@ -78,6 +79,11 @@ struct Walk {
     }
     // The channel of element k of a vector.
     __device__ int real(int k) const { return FOLDED ? (channel + k) % elements : channel + k; }
+    // The channel of result k of join_parts, and the place of a channel's first element.
+    __device__ int joined(int k) const { return channel + k; }
+    __device__ long long origin(int c) const {
+        return FLAT ? c : c * (RAGGED ? elements : inner * (long long)V);
+    }
 
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
@@ -94,21 +100,87 @@ struct Walk {
         }
         for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
     }
-    // The values of a channel from all blocks that have a part of it, in the block that comes last;
-    // false in others.
+    // The values of a channel from all blocks that have a part of it, in the block that comes last:
+    // returns how many of `own` this thread has, and 0 in others.
     template <class Value>
-    __device__ bool join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
+    __device__ int join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
         join(own);
-        if (parts == 1) return t == 0 && there;
+        if (parts == 1) return t == 0 && there ? K : 0;
         if (t == 0 && there)
             for (int k = 0; k < K; k++) found[part * channels + channel + k] = own[k];
-        if (!is_last_block(counters + tile, parts)) return false;
+        if (!is_last_block(counters + tile, parts)) return 0;
         for (int k = 0; k < K; k++) own[k] = Value{};
 #pragma unroll 4
         for (int p = t; p < (there ? parts : 0); p += deep)
             for (int k = 0; k < K; k++) own[k].add(found[p * channels + channel + k]);
         join(own);
-        return t == 0 && there;
+        return t == 0 && there ? K : 0;
+    }
+};
+
+// The same for planes of few elements that are no whole vectors. Some neighbouring channels are: a
+// block has these, at most 8, of `each` images, and `width` is their vectors. A thread has one of
+// these vectors, whose elements keep their channels, in one image after another.
+template <int V_>
+struct Planes {
+    static constexpr int V = V_, K = V;
+    static constexpr bool FLAT = true, RAGGED = false, FOLDED = true;
+    int channel, tile, part, t, vector, deep, i, end, plane, fold, width;
+    long long channels;
+    bool there;
+
+    __device__ explicit Planes(const ChannelShape& s)
+        : plane(s.plane), fold(s.width * V / s.plane), width(s.width), channels(s.channels) {
+        int tiles = s.channels / fold;
+        tile = blockIdx.x % tiles, part = blockIdx.x / tiles, channel = tile * fold;
+        t = threadIdx.x / width, vector = threadIdx.x % width, deep = 256 / width;
+        there = t < deep;
+        i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
+    }
+    template <int N>
+    __device__ int take(Spot (&at)[N]) {
+        int n = 0;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (i >= end) continue;
+            at[k] = {(i * channels + channel) * plane + vector * V, 0, V};
+            i += deep, n++;
+        }
+        return n;
+    }
+    __device__ int real(int k) const { return channel + (vector * V + k) / plane; }
+    __device__ int joined(int) const { return channel + warp_index(); }
+    __device__ long long origin(int c) const { return c * (long long)plane; }
+
+    // A warp has one channel: its elements are those of several threads.
+    template <class Value>
+    __device__ Value reduced(Value v) const {
+        return warp_reduce(v, [](Value a, const Value& b) {
+            a.add(b);
+            return a;
+        });
+    }
+    template <class Value>
+    __device__ int join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
+        __shared__ Value all[K][256];
+        for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
+        __syncthreads();
+        bool mine = warp_index() < fold && lane_index() == 0;
+        Value sum{};
+        if (warp_index() < fold)
+            for (int e = lane_index(); e < plane * deep; e += 32) {
+                int at = warp_index() * plane + e % plane;
+                sum.add(all[at % V][e / plane * width + at / V]);
+            }
+        own[0] = reduced(sum);
+        if (parts == 1) return mine;
+        if (mine) found[part * channels + joined(0)] = own[0];
+        if (!is_last_block(counters + tile, parts)) return 0;
+        sum = Value{};
+        if (warp_index() < fold)
+            for (int p = lane_index(); p < parts; p += 32) sum.add(found[p * channels + joined(0)]);
+        own[0] = reduced(sum);
+        return mine;
     }
 };
 
@@ -144,6 +216,27 @@ __device__ void store_part(T* y, const Spot& at, const Vector<T, V>& v) {
     }
 }
 
+// The numbers of a thread's channels, K of an array; `missing` without one. Neighbours are loaded
+// as vectors: a block has few rows, for which single loads would take longer than their elements.
+template <int K, class Walk, class S>
+__device__ void load_channels(float (&own)[K], const Walk& walk, const S* numbers, float missing) {
+    constexpr int EACH = sizeof(S) * K <= 16 ? K : 16 / sizeof(S);
+    if (!numbers) {
+#pragma unroll
+        for (int k = 0; k < K; k++) own[k] = missing;
+    } else if (!Walk::FOLDED && walk.there && reinterpret_cast<size_t>(numbers) % 16 == 0) {
+#pragma unroll
+        for (int k = 0; k < K; k += EACH) {
+            Vector<float, EACH> v = to_floats(load<EACH>(numbers + walk.channel + k));
+#pragma unroll
+            for (int j = 0; j < EACH; j++) own[k + j] = v[j];
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < K; k++) own[k] = to<float>(numbers[walk.there ? walk.real(k) : 0]);
+    }
+}
+
 // The parameters of a thread's channels.
 template <int K>
 struct Affine {
@@ -152,10 +245,9 @@ struct Affine {
     template <class Walk, class S, class W>
     __device__ Affine(const Walk& walk, const S* means, const S* vars, const W* ws, const W* bs,
                       float eps) {
-        for (int k = 0; k < K; k++) {
-            int c = walk.there ? walk.real(k) : 0;
-            mean[k] = to<float>(means[c]), scale[k] = rsqrtf(to<float>(vars[c]) + eps);
-            w[k] = ws ? to<float>(ws[c]) : 1, b[k] = bs ? to<float>(bs[c]) : 0;
-        }
+        load_channels(mean, walk, means, 0), load_channels(scale, walk, vars, 0);
+        load_channels(w, walk, ws, 1), load_channels(b, walk, bs, 0);
+#pragma unroll
+        for (int k = 0; k < K; k++) scale[k] = rsqrtf(scale[k] + eps);
     }
 };

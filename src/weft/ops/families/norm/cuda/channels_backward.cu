@@ -10,12 +10,12 @@ struct Sums {
 };
 
 // sums[channel] in float, and dw and db in the dtype of the weights where they are not null.
-template <class T, class S, class W, int V, bool FLAT, bool RAGGED>
+template <class T, class S, class W, class Walk>
 __global__ void __launch_bounds__(256)
     sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw, W* db,
          Sums* found, int* counters, ChannelShape s, float eps) {
-    Walk<V, FLAT, RAGGED> w(s);
-    constexpr int K = w.K;
+    Walk w(s);
+    constexpr int V = Walk::V, K = Walk::K;
     Affine<K> a(w, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
     Sums own[K];
     constexpr int N = IN_FLIGHT<T, V>;
@@ -30,16 +30,18 @@ __global__ void __launch_bounds__(256)
             Vector<float, V> fg = to_floats(g[i]), fv = to_floats(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                int k = FLAT ? j : 0;
+                int k = Walk::FLAT ? j : 0;
                 own[k].dw += fg[j] * (fv[j] - a.mean[k]);
                 own[k].db += fg[j];
             }
         }
     }
-    if (!w.join_parts(own, found, s.parts, counters)) return;
+    int count = w.join_parts(own, found, s.parts, counters);
+#pragma unroll
     for (int k = 0; k < K; k++) {
-        int c = w.channel + k;
-        own[k].dw *= a.scale[k];
+        if (k >= count) continue;
+        int c = w.joined(k);
+        own[k].dw *= rsqrtf(to<float>(var[c]) + eps);
         sums[c] = own[k];
         if (dw) dw[c] = to<W>(own[k].dw);
         if (db) db[c] = to<W>(own[k].db);
@@ -47,12 +49,12 @@ __global__ void __launch_bounds__(256)
 }
 
 // dx; BATCH: mean and var are those of x.
-template <class T, class S, class W, int V, bool FLAT, bool RAGGED, bool BATCH>
+template <class T, class S, class W, class Walk, bool BATCH>
 __global__ void __launch_bounds__(256)
     gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w, const Sums* sums,
              T* dx, ChannelShape s, float size, float eps) {
-    Walk<V, FLAT, RAGGED> walk(s);
-    constexpr int K = walk.K;
+    Walk walk(s);
+    constexpr int V = Walk::V, K = Walk::K;
     Affine<K> a(walk, mean, var, w, (const W*)nullptr, eps);
     float db[K], dw[K];
     for (int k = 0; k < K; k++) {
@@ -72,7 +74,7 @@ __global__ void __launch_bounds__(256)
             if constexpr (BATCH) fv = to_floats(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                int k = FLAT ? j : 0;
+                int k = Walk::FLAT ? j : 0;
                 if constexpr (BATCH) fg[j] -= db[k] + (fv[j] - a.mean[k]) * dw[k];
                 fg[j] *= a.w[k] * a.scale[k];
             }
