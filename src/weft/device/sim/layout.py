@@ -23,34 +23,47 @@ class ContextFields:
 
 
 class ScheduleFields:
-    """The schedule of a launch. Chances are in units of 2^-32; `schedules.py` sets them."""
+    """The schedule of a launch: 64-bit words that `schedules.py` sets. Chances are in units of
+    2^-32."""
 
     STATE = 0
     """The state of the random numbers."""
     AT_ISSUE, AT_COMMIT, AT_TEST = 8, 16, 24
     """Chances that an asynchronous operation completes when it is issued, when its group is
     committed, and when a test of its mbarrier would fail."""
-    ORDER = 32
-    """The order of a block's warps: a value of `WarpOrder`."""
-    PREEMPT, REORDER, PASSES = 40, 48, 56
-    """Chances that a turn of a slow warp is short, and that the order of warps changes after a turn
-    of each; the largest number of turns of each warp before another block has its turn (0: as in
-    plain code)."""
-    BLOCK_STEP, BLOCK_FIRST = 64, 72
-    """Block i of the launch is block (FIRST + i * STEP) modulo their number."""
-    PART, SWAP, AHEAD = 80, 88, 96
+    BLOCK_BASE, BLOCK_STEP, BLOCK_FIRST = 32, 40, 48
+    """Block BASE + i of the launch is block BASE + (FIRST + i * STEP) modulo their number."""
+    RANKS, REORDER = 56, 64
+    """The order of a block's warps: a value of `WarpOrder`. The chance that a turn is given out of
+    this order."""
+    TURNS, SPAN = 72, 80
+    """A block gets so many turns of its warps, and a number below SPAN more, before another block
+    is tried."""
+    SUSPEND, LATE = 88, 96
+    """Chances that a warp is suspended before an instruction of `analyse.switches`, and that some
+    warps are where a block starts or leaves a barrier."""
+    WAKE, RENEW, SALT = 104, 112, 120
+    """Chances that a block wakes a warp that sleeps although others could run, and that all warps
+    get new priorities when one wakes; the number from which their priorities follow."""
+    PART, SWAP, AHEAD = 128, 136, 144
     """Chances that some lanes of a warp go on alone, that the side of a branch that comes later in
     the code runs first, and that lanes that have the turn go on as far as they can."""
-    SLOW, SALT = 104, 112
-    """The chance that a warp or a block is a slow one, and a number that decides which are."""
-    SIZE = 128
+    CREDIT, PARTINGS = 152, 160
+    """Suspensions and partings that are left: see `switching.allowance`."""
+    BUSY, QUIET = 168, 176
+    """Blocks that run; rounds of blocks since a warp last got on."""
+    BEST, WAKES = 184, 192
+    """The highest priority of the warps that sleep, as far as blocks have told; the warps that wake
+    next, whatever their priorities, where many blocks run."""
+    SIZE = 200
 
 
 class WarpOrder:
-    """Values of `ScheduleFields.ORDER`."""
+    """Orders of a block's warps: the number of the first one, and whether they run in reverse."""
 
-    FORWARD, BACKWARD, RANDOM, RANKED = range(4)
-    """RANKED: a warp runs only where those before it cannot, as far as that is possible."""
+    FORWARD, BACKWARD = 0, 1 << 16
+    DRAWN = -1
+    """A new order for each block."""
 
 
 class WorkerFields:
@@ -84,9 +97,12 @@ class SlotFields:
     exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
     """1 until the warps of a new block have run: see `emit/lockstep.py`."""
-    PASS, RANKS = 112, 116
-    """Under a schedule: the pass over the warps, of `LaunchOrder.PERIOD`, and the number that their
-    order follows from."""
+    READY, WAITING, SPUN, ASLEEP = 304, 308, 312, 316
+    """Under a schedule, at the unused end of a barrier's row: warps as bits. Those that can run,
+    wait at a barrier, have found nothing new in a loop that waits, and have been suspended."""
+    RANKS, RELEASED, SPUN_AT = 112, 116, 368
+    """Under a schedule: the order of the warps, RELEASES when warps were last made ready, and the
+    changes of the launch when they spun last."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
     """Fields of `emit/stall.py`, which compares the block's states."""
     BARRIERS = 128
@@ -106,9 +122,10 @@ class FrameFields:
 
 
 class WarpStatus:
-    """Results of a warp's code; `SEPARATED` if it has run several warps of a block."""
+    """Results of a warp's code; `SEPARATED` if it has run several warps of a block, `ASLEEP` if a
+    schedule has suspended it."""
 
-    DONE, WAITING, YIELDED, FAULT, SEPARATED = range(5)
+    DONE, WAITING, YIELDED, FAULT, SEPARATED, ASLEEP = range(6)
 
 
 class Run:

@@ -19,23 +19,29 @@ import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 from weft.device.sim.layout import ScheduleFields, WarpOrder
 from weft.errors import Error
 from weft.quoting import quoted
 from weft.records import dataclass
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 VARIABLE = "WEFT_SCHEDULE"
 MOST_SEEDS = 1 << 32
-RESIDENT = 8
+RESIDENT = 4
 """The largest number of blocks that run at the same time, of a kernel whose blocks do not wait."""
+MANY_WARPS = 4096
+"""Grids of more warps run under a schedule in part: an eighth of them, and not less than this."""
 LARGE = 1 << 31
 """Grids from this size on run their blocks in order: products of two numbers must fit 63 bits."""
+MANY_TURNS = 4096
+"""Turns of the warps of a block before another block is tried, where the order does not matter."""
 _ALWAYS = 1 << 32
+_START = {
+    ScheduleFields.SPAN: 1,
+    ScheduleFields.CREDIT: 4096,
+    ScheduleFields.PARTINGS: 8192,
+}
+"""What all schedules start with; the last two pay for what they cost (`switching.allowance`)."""
 _wanted: ContextVar[Schedule | None] = ContextVar("weft_schedule", default=None)
 
 
@@ -49,60 +55,83 @@ class Schedule:
     def __str__(self) -> str:
         return f"random:{self.seed}" if self.kind == "random" else self.kind
 
-    def fields(self, total: int) -> dict[int, int]:
-        """The fields of `ScheduleFields` for a grid of `total` blocks."""
+    def fields(self, blocks: range) -> dict[int, int]:
+        """The fields of `ScheduleFields` for a launch of these blocks."""
+        total = len(blocks)
         if self.kind == "random":
-            return _drawn(random.Random(self.seed), self.seed, total)
+            return _drawn(random.Random(self.seed), blocks)
         last = self.kind == "last"
         backward = total - 1 if last and total < LARGE else None
-        return {
+        return _START | {
             ScheduleFields.STATE: 1,
             ScheduleFields.AT_ISSUE: 0 if last else _ALWAYS,
-            ScheduleFields.AT_COMMIT: 0,
             # Every fourth test of a pending barrier finds it complete: a thread has to test again.
             ScheduleFields.AT_TEST: _ALWAYS // 4 if last else _ALWAYS,
-            ScheduleFields.ORDER: WarpOrder.BACKWARD if last else WarpOrder.FORWARD,
+            ScheduleFields.RANKS: WarpOrder.BACKWARD if last else WarpOrder.FORWARD,
+            ScheduleFields.TURNS: MANY_TURNS,
+            ScheduleFields.BLOCK_BASE: blocks.start,
             ScheduleFields.BLOCK_STEP: 1 if backward is None else max(1, backward),
             ScheduleFields.BLOCK_FIRST: backward or 0,
             ScheduleFields.SWAP: _ALWAYS * last,
             ScheduleFields.AHEAD: _ALWAYS * last,
         }
 
+    def stretch(self, total: int, warps: int) -> range:
+        """The blocks of a grid that run under the schedule, of `warps` warps each."""
+        count = max(MANY_WARPS // warps, total // 8)
+        if count >= total:
+            return range(total)
+        first = {"first": 0, "last": total - count}.get(self.kind)
+        if first is None:
+            numbers = random.Random(self.seed ^ 2 * LARGE)
+            first = numbers.choice((0, total - count, numbers.randrange(total - count)))
+        return range(first, first + count)
+
+    @property
+    def others_first(self) -> bool:
+        """True if blocks that do not run under the schedule run before the others."""
+        return self.kind == "random" and self.seed % 2 == 0
+
     def resident(self, total: int) -> int:
         """Blocks that run at the same time, of a kernel whose blocks do not wait."""
-        most = random.Random(self.seed ^ LARGE).choice((1, 2, 3, RESIDENT))
+        most = random.Random(self.seed ^ LARGE).choice((2, 3, RESIDENT))
         return min(total, most) if self.kind == "random" else 1
 
 
-def _drawn(numbers: random.Random, seed: int, total: int) -> dict[int, int]:
+def _drawn(numbers: random.Random, blocks: range) -> dict[int, int]:
     """A random schedule: each seed has its own chances, so that seeds differ much."""
 
     def pick(*parts: float) -> int:
         return int(numbers.choice(parts) * _ALWAYS)
 
-    fields: Mapping[int, int] = {
+    fields = _START | {
         ScheduleFields.STATE: numbers.getrandbits(63),
         ScheduleFields.AT_ISSUE: pick(0, 0.25, 0.75),
         ScheduleFields.AT_COMMIT: pick(0, 0.25, 0.75),
         ScheduleFields.AT_TEST: pick(0.125, 0.5, 1),
-        ScheduleFields.ORDER: numbers.choice((WarpOrder.RANDOM, WarpOrder.RANKED)),
-        ScheduleFields.PREEMPT: pick(0.25, 0.9, 0.9),
-        ScheduleFields.REORDER: pick(0.125, 0.5, 1),
-        ScheduleFields.PASSES: numbers.choice((1, 4, 64)),
-        ScheduleFields.SLOW: pick(0.25, 0.5, 1),
+        ScheduleFields.RANKS: WarpOrder.DRAWN,
+        ScheduleFields.REORDER: pick(1 / 64, 0.125, 0.5),
+        ScheduleFields.SUSPEND: pick(0.25, 0.5, 0.9, 0.9),
         ScheduleFields.SALT: numbers.getrandbits(63),
+        ScheduleFields.TURNS: 1,
+        ScheduleFields.SPAN: numbers.choice((16, 256, MANY_TURNS)),
+        ScheduleFields.LATE: pick(0, 0.25, 0.75),
+        ScheduleFields.WAKE: pick(1 / 256, 1 / 256, 1 / 256, 0.25),
+        ScheduleFields.RENEW: pick(1 / 64, 1 / 64, 1 / 4),
         ScheduleFields.PART: pick(0.125, 0.5, 0.75),
         ScheduleFields.SWAP: pick(0.25, 0.5, 0.75),
         ScheduleFields.AHEAD: pick(0.25, 0.5, 0.75),
+        ScheduleFields.BLOCK_BASE: blocks.start,
         ScheduleFields.BLOCK_STEP: 1,
     }
+    total = len(blocks)
     if total >= LARGE:
-        return dict(fields)
+        return fields
     step = numbers.randrange(total) + 1
     while math.gcd(step, total) != 1:  # else some blocks would be started twice
         step += 1
     order = {ScheduleFields.BLOCK_STEP: step, ScheduleFields.BLOCK_FIRST: numbers.randrange(total)}
-    return {**fields, **order}
+    return fields | order
 
 
 def parse(text: str, where: str = "the schedule") -> Schedule:

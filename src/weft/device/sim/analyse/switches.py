@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum, auto
 
 from weft.device.sim.analyse.program import KernelProgram
-from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, spin_heads
+from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, may_wait, spin_heads
 from weft.ptx.cfg import EXIT, BasicBlock, Graph
 from weft.ptx.isa.columns import AsyncStep, Control, Ordering, Participants
 from weft.ptx.model import Instruction, Label
@@ -58,6 +58,25 @@ def _kind(program: KernelProgram, ins: Instruction) -> _Kind | None:
     if strong:
         return _Kind.STRONG
     return _Kind.STORE if any(x.writes for x in effects) else _Kind.LOAD
+
+
+def polling(program: KernelProgram) -> set[int]:
+    """Blocks of loops in which a value that another thread may write decides: a lock, a flag."""
+    graph = program.graph
+    found: set[int] = set()
+    for head in spin_heads(graph):
+        members = graph.loops[head]
+        code = [i for x in members for i in graph.blocks[x].code]
+        read = {r for i in code if may_wait(i) for r in program.defs(i)}
+        grown = True
+        while grown:
+            after = {r for i in code if read.intersection(program.uses(i)) for r in program.defs(i)}
+            grown = not after <= read
+            read |= after
+        ends = (graph.blocks[x].last for x in members)
+        if any(i is not None and i.guard in read for i in (*code, *ends)):
+            found |= members
+    return found
 
 
 # ---- lanes ------------------------------------------------------------------------------------

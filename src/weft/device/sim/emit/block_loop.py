@@ -10,43 +10,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weft.device.sim.emit import block_round, block_start
+from weft.device.sim.emit.block_round import Round
 from weft.device.sim.emit.frame import FrameLayout
-from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
-from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import (
-    BUSY,
-    FINISHED,
-    FRESH,
-    ContextFields,
-    FrameFields,
-    Run,
-    SlotFields,
-    WarpStatus,
-    WorkerFields,
-)
+from weft.device.sim.layout import ContextFields, Run, SlotFields, WorkerFields
 from weft.device.sim.observe import Watcher
 from weft.ir import Builder, IrFunction, IrModule, Val
 
 if TYPE_CHECKING:
-    from weft.device.sim.emit.clusters.loop import Occupy
     from weft.device.sim.emit.switching.launch_order import LaunchOrder
-
-WARP_CALL = "preserve_nonecc"
-"""The calling convention of `warp`: the callee saves no registers, since the caller uses few."""
-BATCH, MANY_BLOCKS = 16, 4096
-"""Blocks a worker takes at a time from a grid of more than MANY_BLOCKS."""
-PATIENCE = 4
-"""Rounds in which every warp of a block only yields, before another block is tried."""
-TURNS = 256
-"""Rounds in which some warp makes progress, before another block is tried: a loop that waits for
-another block may contain a barrier, and its warps then wait at the barrier but never yield."""
-
-
-class Round:
-    """Results of `round`."""
-
-    DONE, STUCK, YIELDED, FAULT = range(4)
 
 
 def emit_run(
@@ -68,10 +41,18 @@ def emit_run(
     clusters  blocks of a cluster run together
     order     the order of blocks and warps under a schedule
     """
-    _emit_release(module, watch)
-    _emit_round(module, frames.warps, frames.nbytes, waits, together, clusters, order)
+    block_round.emit_release(module, watch)
+    if order is None:
+        block_round.emit_round(module, frames.warps, frames.nbytes, waits, together, clusters)
+    else:
+        order.emit_turn(module, frames, waits=waits, clusters=clusters)
     occupy = partial(
-        _occupy, frames=frames, threads=threads, together=together, late=late, order=order
+        block_start.occupy,
+        frames=frames,
+        threads=threads,
+        together=together,
+        late=late,
+        order=order,
     )
     if clusters:
         from weft.device.sim.emit.clusters import loop
@@ -80,17 +61,18 @@ def emit_run(
         loop.emit_start(module, threads, slot_bytes, occupy, watch)
     else:
         # blocks that wait for each other are started one by one, in order
-        _emit_start(module, 1 if waits else BATCH, occupy, watch, order)
+        block_start.emit_start(module, 1 if waits else block_start.BATCH, occupy, watch, order)
     if waits:
         emit_stall(module, frames)
+    compares = waits and order is None  # `switching.block_turn` compares by itself
     fn = IrFunction("run", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
     context, worker = fn.params
     if clusters:
-        _ClusterWorker(b, context, worker, watch, waits, order).emit_clusters(slot_bytes)
+        _ClusterWorker(b, context, worker, watch, compares).emit_clusters(slot_bytes)
     else:
-        _WorkerLoop(b, context, worker, watch, waits, order).emit(slot_bytes)
+        _WorkerLoop(b, context, worker, watch, compares).emit(slot_bytes)
     module.functions["run"] = fn.text().replace("define internal", "define")
 
 
@@ -98,16 +80,11 @@ class _WorkerLoop:
     """The body of `run`: the worker's slots in turn, until no block is left."""
 
     def __init__(
-        self,
-        b: Builder,
-        context: Val,
-        worker: Val,
-        watch: Watcher,
-        waits: bool,
-        order: LaunchOrder | None,
+        self, b: Builder, context: Val, worker: Val, watch: Watcher, compares: bool
     ) -> None:
+        """`compares`: the states of a block that waits are compared, to find deadlocks."""
         self.b, self.context, self.worker = b, context, worker
-        self.watch, self.waits, self.order = watch, waits, order
+        self.watch, self.compares = watch, compares
         self.zero, self.one = b.integer("i32", 0), b.integer("i32", 1)
         self.current, self.idle = b.alloca("i32"), b.alloca("i32")
         """The current slot; the number of consecutive slots that had nothing to run."""
@@ -174,10 +151,7 @@ class _WorkerLoop:
         b.jump(again)  # the same slot takes the next block
 
     def _yielded(self, slot: Val) -> None:
-        if self.waits and self.order is not None:
-            with self.b.when(self.order.has_run_all(self.b, slot)):
-                self.b.emit(self._call("void", "stall", slot))
-        elif self.waits:
+        if self.compares:
             self.b.emit(self._call("void", "stall", slot))
         self.b.store(self.zero, self.idle)
 
@@ -216,7 +190,7 @@ class _ClusterWorker(_WorkerLoop):
         from weft.device.sim.emit.clusters import loop
 
         b = self.b
-        ring = loop.ClusterLoop(b, self.context, self.worker, self.watch, self.waits)
+        ring = loop.ClusterLoop(b, self.context, self.worker, self.watch, self.compares)
         self.current = ring.current
         ends = {Round.DONE: "done", Round.STUCK: "stuck", Round.YIELDED: "yielded"}
         ring.emit(slot_bytes, ends, self._leave_if_asked)
@@ -230,224 +204,3 @@ class _ClusterWorker(_WorkerLoop):
 def _stopped(b: Builder, context: Val) -> Val:
     """True at run time if the launch must end."""
     return b.val("i32", 0, f"load volatile i32, {b.at(context, ContextFields.STOP).typed}").ne(0)
-
-
-def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
-    """A block's number: from the worker's own batch, or a new batch off the shared counter.
-
-    Jumps to "none" when all blocks have been taken.
-    """
-    following, end = b.at(worker, WorkerFields.BATCH_NEXT), b.at(worker, WorkerFields.BATCH_END)
-    shared = b.at(context, ContextFields.NEXT)
-    total = b.load("i64", 0, b.at(context, ContextFields.TOTAL))
-    held = b.load("i64", 0, following)
-
-    def take() -> Val:
-        seen = b.load("i64", 0, shared)  # without this test the counter would keep growing
-        b.jump_if(seen.uge(total), "none")
-        many = b.select(total.ugt(MANY_BLOCKS), b.integer("i64", batch), b.integer("i64", 1))
-        taken = b.val("i64", 0, f"atomicrmw add {shared.typed}, {many.typed} monotonic")
-        b.jump_if(taken.uge(total), "none")
-        b.store(b.umin(taken + many, total), end)
-        return taken
-
-    index = b.either(held.ult(b.load("i64", 0, end)), lambda: held, take)
-    b.store(index + 1, following)
-    return index
-
-
-def _occupy(
-    b: Builder,
-    context: Val,
-    slot: Val,
-    *,
-    frames: FrameLayout,
-    threads: int,
-    together: bool,
-    late: bool,
-    order: LaunchOrder | None,
-) -> None:
-    """Initialise the state of a block that starts."""
-    b.store(b.integer("i32", BUSY), b.at(slot, SlotFields.STATE))
-    b.store(b.integer("i32", threads), b.at(slot, SlotFields.LIVE_THREADS))
-    b.store(b.integer("i32", frames.warps), b.at(slot, SlotFields.LIVE_WARPS))
-    b.store(b.integer("i64", 0), b.at(slot, SlotFields.RELEASES))
-    b.store(b.integer("i32", int(together)), b.at(slot, SlotFields.TOGETHER))
-    b.store(b.integer("i64", 0), b.at(slot, SlotFields.EPOCH))
-    if not late:
-        clear(b, slot, frames)
-    if order is not None:
-        order.start(b, context, slot)
-
-
-def _emit_start(
-    module: IrModule, batch: int, occupy: Occupy, watch: Watcher, order: LaunchOrder | None
-) -> None:
-    """start(context, worker, slot): puts the next block into a slot; returns 0 if there is none."""
-    fn = IrFunction("start", [], "i32", "#0")
-    b = Builder(module, fn)
-    fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
-    context, worker, slot = fn.params
-    index = _next_block(b, context, worker, batch)
-    if order is not None:
-        index = order.block(b, context, index)
-    gx, gy = (
-        b.load("i64", 0, b.at(context, x)) for x in (ContextFields.GRID_X, ContextFields.GRID_Y)
-    )
-    flat = b.load("i64", 0, b.at(context, ContextFields.TOTAL)).eq(
-        gx
-    )  # a one-dimensional grid needs no division
-    zero = b.integer("i64", 0)
-    rows = b.either(flat, lambda: zero, lambda: b.binary("udiv", index, gx))
-    depth = b.either(flat, lambda: zero, lambda: b.binary("udiv", rows, gy))
-    places = (
-        (SlotFields.BLOCK_X, index - rows * gx),
-        (SlotFields.BLOCK_Y, rows - depth * gy),
-        (SlotFields.BLOCK_Z, depth),
-    )
-    for field, v in places:
-        b.store(v.trunc("i32"), b.at(slot, field))
-    occupy(b, context, slot)
-    watch.started(b, context, worker, slot)
-    b.ret(b.integer("i32", 1))
-    b.place("none")
-    b.ret(b.integer("i32", 0))
-    module.functions["start"] = fn.text()
-
-
-def _emit_round(
-    module: IrModule,
-    warps: int,
-    frame_bytes: int,
-    waits: bool,
-    together: bool,
-    clusters: bool,
-    order: LaunchOrder | None,
-) -> None:
-    """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
-    fn = IrFunction("round", [], "i32", "#0")
-    b = Builder(module, fn)
-    fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
-    context, worker, slot = fn.params
-    zero = b.integer("i32", 0)
-    frames = b.at(slot, SlotFields.FRAMES)
-
-    def call(*rest: Val) -> Val:
-        args = ", ".join(x.typed for x in (context, worker, slot, frames, *rest))
-        return b.val("i32", 0, f"call {WARP_CALL} i32 @warp({args})")
-
-    if together:
-        flag = b.at(slot, SlotFields.TOGETHER)
-        with b.when(b.load("i32", 0, flag).ne(0)):
-            b.store(zero, flag)
-            result = call(zero, b.integer("i32", FRESH), b.integer("i32", 1))
-            with b.when(result.eq(WarpStatus.FAULT), rare=True):
-                b.ret(b.integer("i32", Round.FAULT))
-            with b.when(result.eq(WarpStatus.DONE)):
-                b.ret(b.integer("i32", Round.DONE))
-    ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
-    b.store(b.integer("i32", PATIENCE), tries)
-    b.store(b.integer("i32", TURNS), turns)
-    if order is not None:
-        order.begin(b, context, slot, turns)
-    with b.forever():
-        b.store(zero, ran)
-        b.store(zero, yielded)
-        if order is not None:
-            order.next_pass(b)
-        with b.loop(warps) as w:
-            if order is not None:
-                w = order.warp(b, w)
-            frame = b.at(frames, w.zext("i64") * frame_bytes)
-            state = b.load("i32", 0, frame)
-            done = state.eq(FINISHED)
-            seen = b.load("i32", 0, b.at(frame, FrameFields.SEEN))
-            held = b.load("i32", 0, b.at(frame, FrameFields.STATUS)).eq(WarpStatus.WAITING)
-            # A warp at a barrier need not be called before some barrier of the block has completed.
-            same = seen.eq(b.load("i32", 0, b.at(slot, SlotFields.RELEASES)))
-            idle = done | (held & same)
-            if order is not None:
-                idle = idle | order.leaves_out(b, b.load("i32", 0, ran))
-            with b.when(idle ^ 1):
-                result = call(w, state, zero)
-                b.store(result, b.at(frame, FrameFields.STATUS))
-                with b.when(result.eq(WarpStatus.FAULT), rare=True):
-                    b.ret(b.integer("i32", Round.FAULT))
-                with b.when(result.eq(WarpStatus.DONE)):
-                    at = b.at(slot, SlotFields.LIVE_WARPS)
-                    b.store(b.load("i32", 0, at) - 1, at)
-                    # Barriers no longer expect the threads of this warp.
-                    b.store(b.integer("i64", 1), b.at(worker, WorkerFields.CHANGED))
-                with b.when(result.eq(WarpStatus.WAITING)):
-                    now = b.load("i32", 0, b.at(slot, SlotFields.RELEASES))
-                    b.store(now, b.at(frame, FrameFields.SEEN))
-                away = result.eq(WarpStatus.YIELDED).zext("i32")
-                b.store(b.load("i32", 0, yielded) + away, yielded)
-                b.store(b.load("i32", 0, ran) + (b.integer("i32", 1) - away), ran)
-        ids = b.load("i32", 0, b.at(slot, SlotFields.ARRIVED_IDS))
-        with b.when(ids.ne(0)):
-            b.emit(f"call void @release({slot.typed})")
-        if clusters:
-            b.emit(f"call void @cluster_release({context.typed}, {worker.typed}, {slot.typed})")
-        with b.when(b.load("i32", 0, b.at(slot, SlotFields.LIVE_WARPS)).eq(0)):
-            b.ret(b.integer("i32", Round.DONE))
-
-        def count_down(rounds: Val) -> None:
-            left = b.load("i32", 0, rounds) - 1
-            b.store(left, rounds)
-            with b.when(left.eq(0)):
-                b.ret(b.integer("i32", Round.YIELDED))
-
-        def got_on() -> None:
-            if waits or order is not None:
-                count_down(turns)
-
-        def got_nowhere() -> None:
-            with b.when(b.load("i32", 0, yielded).eq(0)):
-                b.ret(b.integer("i32", Round.STUCK))
-            count_down(tries)
-
-        b.either(b.load("i32", 0, ran).ne(0), got_on, got_nowhere)
-    module.functions["round"] = fn.text()
-
-
-def _emit_release(module: IrModule, watch: Watcher) -> None:
-    """release(slot): completes every barrier at which all that are expected have arrived."""
-    fn = IrFunction("release", [], "void", "#0")
-    b = Builder(module, fn)
-    fn.params = [Val(b, "ptr", 0, "%S")]
-    slot = fn.params[0]
-    zero = b.integer("i32", 0)
-    live = b.load("i32", 0, b.at(slot, SlotFields.LIVE_THREADS))
-
-    def one(i: Val) -> None:
-        row = b.at(slot, i.zext("i64") * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS)
-        arrived = b.load("i32", 0, b.at(row, SlotFields.ARRIVED))
-        weight = b.load("i32", 0, b.at(row, SlotFields.WEIGHT))
-        expected = b.load("i32", 0, b.at(row, SlotFields.EXPECTED))
-        whole = b.select(expected.eq(0), arrived.uge(live), weight.uge(expected))
-        with b.when(arrived.ne(0) & whole):
-            generation = b.load("i32", 0, b.at(row, SlotFields.GENERATION))
-            # Two results are kept: a warp that resumes late still finds its own after the next
-            # phase.
-            pair = b.at(row, ((generation & 1) * 8 + SlotFields.RESULT).zext("i64"))
-            b.store(b.load("i32", 0, b.at(row, SlotFields.POPC)), pair)
-            b.store(arrived, b.at(pair, 4))
-            for field in (
-                SlotFields.ARRIVED,
-                SlotFields.WEIGHT,
-                SlotFields.EXPECTED,
-                SlotFields.POPC,
-            ):
-                b.store(zero, b.at(row, field))
-            b.store(generation + 1, b.at(row, SlotFields.GENERATION))
-            watch.released(b, slot, i)
-            releases = b.at(slot, SlotFields.RELEASES)
-            b.store(b.load("i32", 0, releases) + 1, releases)
-            ids = b.at(slot, SlotFields.ARRIVED_IDS)
-            bit = b.integer("i32", 1) << i
-            b.store(b.load("i32", 0, ids) & ~bit, ids)
-
-    each_lane(b, b.load("i32", 0, b.at(slot, SlotFields.ARRIVED_IDS)), one)
-    b.ret()
-    module.functions["release"] = fn.text()

@@ -97,7 +97,9 @@ def _looping(program: KernelProgram) -> list[BasicBlock]:
 def _launch_order(program: KernelProgram, warp: WarpEmitter) -> LaunchOrder:
     from weft.device.sim.emit.switching.launch_order import LaunchOrder
 
-    return LaunchOrder(program.warps, warp.clear_shared_state)
+    # A warp that waits for products of its warpgroup looks for what is no change of memory.
+    parks = bool(warp.schedule.spin_heads) and not program.awaits
+    return LaunchOrder(program.warps, warp.clear_shared_state, parks=parks)
 
 
 def _calls_host(program: KernelProgram) -> bool:

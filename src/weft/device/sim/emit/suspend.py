@@ -10,13 +10,17 @@ from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.emit.lockstep import Lockstep, Together
 from weft.device.sim.emit.pending_lanes import PendingQueue, RunningLanes
 from weft.device.sim.emit.recompute import Recomputed, Recomputing
-from weft.device.sim.layout import NOTHING_PENDING, FrameFields, WarpStatus
+from weft.device.sim.emit.stall import note_change
+from weft.device.sim.layout import NOTHING_PENDING, FrameFields, WarpStatus, WorkerFields
 from weft.ir import Val
 from weft.ptx.cfg import EXIT, BasicBlock
 
 SPIN_FUEL = 256
 """Iterations of a loop that may be waiting before the warp yields. A waiting loop must yield, since
 the thread it waits for may be a lane of the same warp or of a block on the same host thread."""
+
+SHORT_FUEL = 4
+"""The same under a schedule, for a warp that changes nothing meanwhile."""
 
 
 class Suspending(RunningLanes, Together, Recomputing, Protocol):
@@ -39,11 +43,21 @@ class Suspension:
 
     def prologue(self) -> None:
         """A call of the warp starts with all its fuel."""
-        self.fuel = self.e.b.alloca("i32")
+        b = self.e.b
+        self.fuel = b.alloca("i32")
+        if self.e.program.scheduled:
+            self.turns = b.alloca("i32")
+            b.store(b.integer("i32", SPIN_FUEL // SHORT_FUEL), self.turns)
         self._refuel()
 
     def _refuel(self) -> None:
-        self.e.b.store(self.e.b.integer("i32", SPIN_FUEL), self.fuel)
+        fuel = SHORT_FUEL if self.e.program.scheduled else SPIN_FUEL
+        self.e.b.store(self.e.b.integer("i32", fuel), self.fuel)
+
+    @property
+    def next_place(self) -> int:
+        """The number of the place where the next suspension resumes."""
+        return self._places + 1
 
     def survivors(self, block: BasicBlock, target: int) -> set[str]:
         """Registers that must outlive a suspension in `block`."""
@@ -56,7 +70,7 @@ class Suspension:
     def suspend(
         self,
         names: set[str],
-        status: int,
+        status: int | Val,
         site: Val | None = None,
         place: int | None = None,
     ) -> None:
@@ -68,20 +82,21 @@ class Suspension:
         """
         e, b = self.e, self.e.b
         label = b.label("resume")
+        number = place or self.next_place
         if place is None:
-            self._places += 1
-        number = place or self._places
+            self._places = number
         self.resumes[number] = label
         saved = sorted(self.recomputed.without(names))
         e.registers.save(saved, e.frame)
         if place is not None:
             self.lockstep.meet(place)
         elif self.lockstep.used:
+            assert not isinstance(status, Val), "a schedule has no lockstep"
             self.lockstep.suspend(status)
         self.words.store(FrameFields.STATE, b.integer("i32", number))
         self.words.store(FrameFields.SITE, site or b.integer("i32", e.ins.index))
         self.words.store(FrameFields.MASK, b.load("i32", 0, e.mask_slot))
-        b.ret(self.lockstep.result(status))
+        b.ret(status if isinstance(status, Val) else self.lockstep.result(status))
         b.place(label)
         e.registers.restore(saved, e.frame)
         self.recomputed.resume(names)
@@ -95,31 +110,54 @@ class Suspension:
         left = b.load("i32", 0, self.fuel) - 1
         b.store(left, self.fuel)
         with b.when(left.slt(0), rare=True):
-            self.let_others_run(block, target)
+            if self.e.program.scheduled:
+                with b.when(self._has_found_nothing()):
+                    self.let_others_run(block, target)
+                self._refuel()
+            else:
+                self.let_others_run(block, target)
+
+    def _has_found_nothing(self) -> Val:
+        """True at run time if the warp has changed nothing since the last time.
+
+        Under a schedule many warps wait for one that sleeps: each looks a few times only.
+        """
+        e, b = self.e, self.e.b
+        flag = b.at(e.worker, WorkerFields.CHANGED)
+        changed = b.load("i64", 0, flag).ne(0)
+        with b.when(changed):
+            b.store(b.integer("i64", 0), flag)
+            note_change(b, e.worker)
+        left = b.load("i32", 0, self.turns) - 1
+        b.store(left, self.turns)
+        return (changed & left.sgt(0)) ^ 1
 
     def let_others_run(
         self,
         block: BasicBlock,
         target: int,
         *,
+        status: Val | None = None,
         rotates: bool = True,
         resumed: Callable[[], None] = lambda: None,
     ) -> None:
         """Let other lanes, warps and blocks run; then run the next pending lanes.
 
+        status   the result of the warp's code; None: it yields
         rotates  False: these lanes go on themselves when the warp is called again
         resumed  emits code that runs then
         """
         e, b = self.e, self.e.b
+        result = status or WarpStatus.YIELDED
         if not rotates or not e.program.partial[block.index]:
-            self.suspend(self.survivors(block, target), WarpStatus.YIELDED)
+            self.suspend(self.survivors(block, target), result)
             self._refuel()
             resumed()
             b.jump(f"B{target}")
             return
         # Among the pending lanes, so that `rotate` can give the turn to those that they wait for.
         self.pending.add(target, e.mask())
-        self.suspend(self.survivors(block, target), WarpStatus.YIELDED)
+        self.suspend(self.survivors(block, target), result)
         self._refuel()
         resumed()
         self.rotates = True

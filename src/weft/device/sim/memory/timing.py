@@ -70,9 +70,9 @@ def chance(b: Builder, at: Val, field: int) -> Val:
     return b.helper("schedule_chance", [_P, _I64], ("i1", 0), body)(at, wanted)
 
 
-def is_slow(b: Builder, at: Val, slot: Val, warp: Val) -> Val:
-    """True at run time for some warps of a launch, always the same: the others overtake them."""
+def priority(b: Builder, at: Val, slot: Val, warp: Val) -> Val:
+    """The priority of a warp in a launch: a number of 32 bits, always the same."""
     mixed = b.load("i64", 0, b.at(at, ScheduleFields.SALT)) + warp.zext("i64")
     for field in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z):
-        mixed = mixed * _FACTOR + b.load("i32", 0, b.at(slot, field)).zext("i64")
-    return (mixed * _FACTOR >> 32).ult(b.load("i64", 0, b.at(at, ScheduleFields.SLOW)))
+        mixed = (mixed ^ (mixed >> 31)) * _FACTOR + b.load("i32", 0, b.at(slot, field)).zext("i64")
+    return ((mixed ^ (mixed >> 31)) * _FACTOR) >> 32

@@ -200,6 +200,11 @@ class Arena:
         for worker in self.workers:
             ctypes.memset(worker.address + WorkerFields.ERROR, 0, size)
 
+    def limit(self, blocks: range) -> None:
+        """Have the launch that `begin` has prepared run these blocks only."""
+        self.context[ContextFields.NEXT // 8] = blocks.start
+        self.context[ContextFields.TOTAL // 8] = blocks.stop
+
     def follow(self, schedule: Mapping[int, int], resident: int) -> None:
         """Give the launch that `begin` has prepared a schedule, and this number of slots."""
         self._schedule = np.zeros(ScheduleFields.SIZE // 8, np.int64)

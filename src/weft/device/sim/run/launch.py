@@ -25,6 +25,7 @@ from weft.memory_errors import memory_for
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
     from weft.device.sim.run.observation import Observation, Observer
+    from weft.device.sim.schedules import Schedule
 
 QUICK_WARPS = 64
 """The largest number of warps without a loop that the calling thread runs itself."""
@@ -132,7 +133,7 @@ class LaunchPlan:
         plan.observer = observer
         return plan
 
-    def _under_schedules(self) -> LaunchPlan:
+    def under_schedules(self) -> LaunchPlan:
         """The same launches in code for schedules, under the same observer."""
         with self.sim._lock:
             plan = self._under.get(SCHEDULED)
@@ -204,20 +205,45 @@ class LaunchPlan:
     ) -> None:
         """Run the grid in any session; `keep` owns the memory."""
         schedule = schedules.active()
-        if schedule is not None and not self.scheduled:
-            self._under_schedules().run_plain(params, memory, keep, time_limit)
+        if schedule is None:
+            self.run_blocks(params, memory, keep, time_limit)
             return
+        from weft.device.sim.run import scheduled_launch
+
+        scheduled_launch.run(self, schedule, (params, memory, keep), time_limit)
+
+    def ready(self, time_limit: float | None) -> float | None:
+        """Compile the kernel if it is not yet; the time limit of what follows."""
         if not self._prepared:
             time_limit = limited(time_limit)  # compiling is part of it
             within(time_limit, self.sim.name(self.entry), self.prepare)
+        return time_limit
+
+    @property
+    def is_served(self) -> bool:
+        """Return whether the kernel calls functions of the host, or memory is allocated for it."""
+        return self.code.info.calls_host or self.sim.root.allocates
+
+    def run_blocks(
+        self,
+        params: bytes,
+        memory: Sequence[Allocation],
+        keep: object,
+        time_limit: float | None,
+        schedule: Schedule | None = None,
+        blocks: range | None = None,
+    ) -> None:
+        """Run the grid, or some of its blocks; a scheduled plan under a schedule."""
+        time_limit = self.ready(time_limit)
         # A limit needs this thread to look at the clock.
         quick = self._small and time_limit is None
-        idle = self._idle_one if quick else self._idle(self._workers)
+        workers = 1 if blocks is not None else self._workers
+        idle = self._idle_one if quick else self._idle(workers)
         sim = self.sim
-        served = self.code.info.calls_host or sim.root.allocates
+        served = self.is_served
         rows = [number for a in memory for number in (a.address, a.nbytes, a.writable, 0)]
         rows += sim.image.rows
-        arena = self._take(idle, len(rows) // 4 + 1, quick)
+        arena = self._take(idle, len(rows) // 4 + 1, 1 if quick else workers)
         rows += arena.workspace
         arena.begin(
             self.config.grid,
@@ -231,8 +257,10 @@ class LaunchPlan:
             self._texture_unit(),
             self.cluster,
         )
+        if blocks is not None:
+            arena.limit(blocks)
         if schedule is not None:
-            arena.follow(schedule.fields(self.total), self._resident(schedule))
+            arena.follow(schedule.fields(blocks or range(self.total)), self._resident(schedule))
         if served:
             sim.services.begin(arena, self.config.block, len(rows) // 4)
         seen = self._observe(arena, memory) if self.observer is not None else None
@@ -264,7 +292,7 @@ class LaunchPlan:
         """Threads of a launch; under a schedule one, so that it does the same every time."""
         return 1 if self.scheduled else min(thread_count(), self.total)
 
-    def _resident(self, schedule: schedules.Schedule) -> int:
+    def _resident(self, schedule: Schedule) -> int:
         """Blocks that run at the same time. Those that wait for each other must."""
         info = self.code.info
         count = self._slots if info.waits else schedule.resident(self.total)
@@ -288,7 +316,7 @@ class LaunchPlan:
         more = (SCHEDULED,) * self.scheduled
         return self.sim.idle(self.entry, block, shared, workers, self._slots, key, *more)
 
-    def _take(self, idle: list[Arena], rows: int, quick: bool) -> Arena:
+    def _take(self, idle: list[Arena], rows: int, workers: int) -> Arena:
         sim, info = self.sim, self.code.info
         # Kernels may allocate while they run, and the table cannot move then.
         need = rows + (sim.services.heap.most if sim.root.allocates else 0)
@@ -299,7 +327,7 @@ class LaunchPlan:
         with memory_for(f"the blocks of {self.entry}"):
             return Arena(
                 info,
-                workers=1 if quick else self._workers,
+                workers=workers,
                 slots=self._slots,
                 shared_bytes=info.shared_bytes + self.config.shared_bytes,
                 param_bytes=sim.entry(self.entry).param_bytes,

@@ -116,9 +116,11 @@ def emit_release(module: IrModule, slot_bytes: int, watch: Watcher) -> None:
 class ClusterLoop:
     """The body of `run` for clusters: the worker's slots in turn, until no cluster is left."""
 
-    def __init__(self, b: Builder, context: Val, worker: Val, watch: Watcher, waits: bool) -> None:
+    def __init__(
+        self, b: Builder, context: Val, worker: Val, watch: Watcher, compares: bool
+    ) -> None:
         self.b, self.context, self.worker = b, context, worker
-        self.watch, self.waits = watch, waits
+        self.watch, self.compares = watch, compares
         self.zero, self.one = b.integer("i32", 0), b.integer("i32", 1)
         self.current, self.idle, self.laps = (b.alloca("i32") for _ in range(3))
         """The current slot; the number of consecutive slots that had nothing to run; the rounds
@@ -208,7 +210,7 @@ class ClusterLoop:
     def _yielded(self, slot: Val) -> None:
         b = self.b
         b.store(self.zero, b.at(slot, SlotFields.HELD))
-        if self.waits:
+        if self.compares:
             b.emit(self._call("void", "stall", slot))
         b.store(self.zero, self.idle)
 
@@ -224,6 +226,6 @@ class ClusterLoop:
             runs = busy & b.load("i32", 0, b.at(peer, SlotFields.HELD)).eq(0)
             b.store(b.load("i32", 0, free) | runs.zext("i32"), free)
         b.jump_if(b.load("i32", 0, free).eq(0), "deadlocked", rare=True)
-        if self.waits:
+        if self.compares:
             b.emit(self._call("void", "stall", slot))
         b.store(self.zero, self.idle)

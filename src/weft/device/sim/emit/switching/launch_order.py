@@ -1,88 +1,67 @@
-"""The order of blocks and warps in code that is compiled for schedules (`ScheduleFields`)."""
+"""The order of blocks and of their warps in code that is compiled for schedules."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
+from weft.device.sim.emit.frame import FrameLayout
+from weft.device.sim.emit.switching import block_turn, waking
 from weft.device.sim.layout import ContextFields, ScheduleFields, SlotFields, WarpOrder
-from weft.device.sim.memory.timing import chance, draw, is_slow, schedule
-from weft.ir import Builder, Val
+from weft.device.sim.memory.timing import draw, schedule
+from weft.ir import Builder, IrModule, Val
 
 
 class LaunchOrder:
-    """The order in which `round` runs the warps of a block, and `start` the blocks."""
+    """The order in which `start` takes the blocks of a grid, and `round` the warps of a block."""
 
-    PERIOD = 16
-    """Passes over the warps of a block, of which only the last runs all of them for certain.
-    `stall` compares the state of a block after such a pass, in which no warp is missing.
-    """
+    def __init__(self, warps: int, clear: Callable[[Builder, Val], None], *, parks: bool) -> None:
+        """Remember what `emit_run` does not know.
 
-    def __init__(self, warps: int, clear: Callable[[Builder, Val], None]) -> None:
-        """`clear` empties what the first warp keeps for its block: another may start first."""
-        self._warps, self._clear = warps, clear
-        # A step that has no factor in common with the number of warps reaches all of them.
-        self._steps = [x for x in range(1, warps + 1) if math.gcd(x, warps) == 1]
+        clear  empties what the first warp keeps for its block: another may start first
+        parks  a warp that has found nothing new need not look again before memory has changed
+        """
+        self._warps, self._clear, self._parks = warps, clear, parks
 
     def block(self, b: Builder, context: Val, index: Val) -> Val:
         """The number of the block that is started as number `index`."""
         at = schedule(b, context)
-        step, first = (
+        base, step, first = (
             b.load("i64", 0, b.at(at, x))
-            for x in (ScheduleFields.BLOCK_STEP, ScheduleFields.BLOCK_FIRST)
+            for x in (
+                ScheduleFields.BLOCK_BASE,
+                ScheduleFields.BLOCK_STEP,
+                ScheduleFields.BLOCK_FIRST,
+            )
         )
-        total = b.load("i64", 0, b.at(context, ContextFields.TOTAL))
-        return b.binary("urem", first + index * step, total)
+        count = b.load("i64", 0, b.at(context, ContextFields.TOTAL)) - base
+        return base + b.binary("urem", first + (index - base) * step, count)
 
     def start(self, b: Builder, context: Val, slot: Val) -> None:
-        """A block has been given its slot."""
+        """A block has been given its slot: all its warps can run."""
+        at = schedule(b, context)
         self._clear(b, b.at(slot, SlotFields.FRAMES))
-        b.store(b.integer("i32", 0), b.at(slot, SlotFields.PASS))
-        b.store(draw(b, schedule(b, context)), b.at(slot, SlotFields.RANKS))
+        every = b.integer("i32", -1 if self._warps == 32 else (1 << self._warps) - 1)
+        late = waking.late_warps(b, at, every)
+        b.store(late, b.at(slot, SlotFields.ASLEEP))
+        b.store(every & ~late, b.at(slot, SlotFields.READY))
+        zeros = (SlotFields.WAITING, SlotFields.SPUN, SlotFields.RELEASED)
+        for field in zeros:
+            b.store(b.integer("i32", 0), b.at(slot, field))
+        given = b.load("i64", 0, b.at(at, ScheduleFields.RANKS)).trunc("i32")
+        drawn = given.eq(WarpOrder.DRAWN)
+        b.store(b.either(drawn, lambda: self._ranks(b, at), lambda: given),
+                b.at(slot, SlotFields.RANKS))  # fmt: skip
+        busy = b.at(at, ScheduleFields.BUSY)
+        b.store(b.load("i64", 0, busy) + 1, busy)
 
-    def has_run_all(self, b: Builder, slot: Val) -> Val:
-        """True at run time if the last pass over a block left out no warp."""
-        return b.load("i32", 0, b.at(slot, SlotFields.PASS)).eq(0)
+    def _ranks(self, b: Builder, at: Val) -> Val:
+        """A random order of the warps of a block."""
+        number = draw(b, at)
+        start = b.binary("urem", number & 0xFFFF, b.integer("i32", self._warps))
+        return (number & WarpOrder.BACKWARD) | start
 
-    def begin(self, b: Builder, context: Val, slot: Val, turns: Val) -> None:
-        """Start a round: `turns` gets the number of turns before another block has its own."""
-        self._at, self._slot = schedule(b, context), slot
-        self._first, self._step = b.alloca("i32"), b.alloca("i32")
-        most = b.load("i64", 0, b.at(self._at, ScheduleFields.PASSES)).trunc("i32")
-        with b.when(most.ne(0)):
-            number = b.binary("urem", draw(b, self._at), most) + 1
-            # The block as a whole is slow where a warp of this number would be.
-            slow = is_slow(b, self._at, slot, b.integer("i32", self._warps))
-            b.store(b.select(slow, b.integer("i32", 1), number), turns)
-
-    def next_pass(self, b: Builder) -> None:
-        """Choose the order of the warps of the next turn."""
-        last, steps = self._warps - 1, len(self._steps)
-        backward = self._order(b).eq(WarpOrder.BACKWARD)
-        for place, forwards, backwards in ((self._first, 0, last), (self._step, 1, max(1, last))):
-            plain = b.select(backward, b.integer("i32", backwards), b.integer("i32", forwards))
-            b.store(plain, place)
-        with b.when(self._order(b).uge(WarpOrder.RANDOM)):
-            ranks = b.at(self._slot, SlotFields.RANKS)
-            with b.when(chance(b, self._at, ScheduleFields.REORDER)):
-                b.store(draw(b, self._at), ranks)
-            number, table = b.load("i32", 0, ranks), b.table("schedule_steps", "i32", self._steps)
-            chosen = b.binary("urem", number >> 16, b.integer("i32", steps))
-            b.store(b.load("i32", 0, b.at(table, chosen.zext("i64") << 2)), self._step)
-            first = b.binary("urem", number & 0xFFFF, b.integer("i32", self._warps))
-            b.store(first, self._first)
-        at = b.at(self._slot, SlotFields.PASS)
-        b.store((b.load("i32", 0, at) + 1) & (self.PERIOD - 1), at)
-
-    def _order(self, b: Builder) -> Val:
-        return b.load("i64", 0, b.at(self._at, ScheduleFields.ORDER))
-
-    def warp(self, b: Builder, number: Val) -> Val:
-        """The warp that has this place in the order."""
-        place = b.load("i32", 0, self._first) + number * b.load("i32", 0, self._step)
-        return b.binary("urem", place, b.integer("i32", self._warps))
-
-    def leaves_out(self, b: Builder, ran: Val) -> Val:
-        """True at run time if a warp does not get its turn, since one before it has run."""
-        ranked = self._order(b).eq(WarpOrder.RANKED) & (self.has_run_all(b, self._slot) ^ 1)
-        return ranked & ran.ne(0)
+    def emit_turn(
+        self, module: IrModule, frames: FrameLayout, *, waits: bool, clusters: bool
+    ) -> None:
+        """Add `round` to the module."""
+        block_turn.emit(module, frames, waits=waits, parks=self._parks, clusters=clusters)

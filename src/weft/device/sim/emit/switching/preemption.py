@@ -12,8 +12,15 @@ from typing import Protocol
 from weft.device.sim.analyse import switches
 from weft.device.sim.emit.pending_lanes import PendingQueue
 from weft.device.sim.emit.suspend import Suspending, Suspension
-from weft.device.sim.layout import NOTHING_PENDING, FrameFields, ScheduleFields
-from weft.device.sim.memory.timing import Timing, chance, draw, is_slow
+from weft.device.sim.emit.switching import allowance
+from weft.device.sim.layout import (
+    NOTHING_PENDING,
+    FrameFields,
+    ScheduleFields,
+    WarpStatus,
+    WorkerFields,
+)
+from weft.device.sim.memory.timing import Timing, chance, draw
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
 
@@ -34,6 +41,7 @@ class Preemption:
         self.e, self.pending, self.suspension = e, pending, suspension
         self.blocks = set(switches.blocks(e.program.graph, e.program.switches))
         self._parts = set(switches.blocks(e.program.graph, e.program.parts))
+        self._polling = switches.polling(e.program) if e.program.scheduled else set()
 
     def prologue(self) -> None:
         """A call of the warp is a turn of some length."""
@@ -41,7 +49,7 @@ class Preemption:
         if not e.timing.on:
             return
         self._left, self._ahead = b.alloca("i32"), b.alloca("i32")
-        b.store(_turn(b, e.timing.memory(), e.slot, e.warp), self._left)
+        b.store(_turn(b, e.timing.memory()), self._left)
         b.store(b.integer("i32", 0), self._ahead)
 
     def enter(self, block: BasicBlock) -> None:
@@ -53,14 +61,34 @@ class Preemption:
         left = b.load("i32", 0, self._left) - 1
         b.store(left, self._left)
         with b.when(left.slt(0), rare=True):
-            # Elsewhere the others wait for these lanes, which keep the turn of the warp.
-            rotates = block.index in e.program.apart
-            self.suspension.let_others_run(
-                block, block.index, rotates=rotates, resumed=self._pass_once
-            )
+            self._suspend(block)
         if block.index in self._parts:
-            with b.when(e.timing.chance(ScheduleFields.PART), rare=True):
+            left = allowance.may_part(b, e.timing.memory())
+            with b.when(left, rare=True), b.when(e.timing.chance(ScheduleFields.PART)):
                 self._part(block)
+
+    def _suspend(self, block: BasicBlock) -> None:
+        """Let the warp sleep: others overtake it."""
+        e = self.e
+        allowance.pay_suspensions(e.b, e.timing.memory())
+        self.suspension.let_others_run(
+            block,
+            block.index,
+            status=self._status(block),
+            # Elsewhere the others wait for these lanes, which keep the turn of the warp.
+            rotates=block.index in e.program.apart,
+            resumed=self._pass_once,
+        )
+
+    def _status(self, block: BasicBlock) -> Val:
+        """Asleep; but a warp that has gone around a polling loop and changed nothing has spun."""
+        e, b = self.e, self.e.b
+        asleep = b.integer("i32", WarpStatus.ASLEEP)
+        if block.index not in self._polling:
+            return asleep
+        back = b.load("i32", 0, self.suspension.lockstep.phase).eq(self.suspension.next_place)
+        same = b.load("i64", 0, b.at(e.worker, WorkerFields.CHANGED)).eq(0)
+        return b.select(back & same, b.integer("i32", WarpStatus.YIELDED), asleep)
 
     def _pass_once(self) -> None:
         """Let the warp pass the place where it was suspended: each turn gets somewhere."""
@@ -70,14 +98,17 @@ class Preemption:
     def _part(self, block: BasicBlock) -> None:
         """Let some lanes go on alone, or others of the warp; the rest follows later."""
         e, b = self.e, self.e.b
+        at = e.timing.memory()
         lanes = b.load("i32", 0, e.mask_slot)
-        some = lanes & draw(b, e.timing.memory())
+        some = lanes & draw(b, at)
         waiting = self.pending.words.load(FrameFields.LOWEST).ne(NOTHING_PENDING)
         with b.when(some.eq(0) & waiting):
+            allowance.pay_parting(b, at)
             self.pending.add(block.index, lanes)
             self.suspension.rotates = True
             b.jump("rotate")
         with b.when(some.ne(0) & some.ne(lanes)):
+            allowance.pay_parting(b, at)
             self.pending.add(block.index, lanes & ~some)
             b.store(some, e.mask_slot)
             b.store(b.integer("i32", 1), self._ahead)
@@ -98,9 +129,16 @@ class Preemption:
 
     def swap(self) -> Val:
         """True at run time if the later side of a branch runs first; it then runs ahead."""
-        b = self.e.b
-        swapped = self.e.timing.chance(ScheduleFields.SWAP)
-        b.store(b.load("i32", 0, self._ahead) | swapped.zext("i32"), self._ahead)
+        e, b = self.e, self.e.b
+        at = e.timing.memory()
+        swapped = b.either(
+            allowance.may_part(b, at),
+            lambda: e.timing.chance(ScheduleFields.SWAP),
+            lambda: b.integer("i1", 0),
+        )
+        with b.when(swapped):
+            allowance.pay_parting(b, at)
+            b.store(b.integer("i32", 1), self._ahead)
         return swapped
 
     def dispatch(self) -> None:
@@ -115,16 +153,23 @@ class Preemption:
             self.e.b.store(ahead.zext("i32"), self._ahead)
 
 
-def _turn(b: Builder, at: Val, slot: Val, warp: Val) -> Val:
+def _turn(b: Builder, at: Val) -> Val:
     """The number of places that a warp passes before it is suspended."""
 
     def body(x: Builder, args: list[Val]) -> Val:
-        at, slot, warp = args
-        short = chance(x, at, ScheduleFields.PREEMPT) & is_slow(x, at, slot, warp)
-        with x.when(short ^ 1):
-            x.ret(x.integer("i32", ENDLESS))
-        # Every second place that it comes to ends a short turn.
-        return x.intrinsic("cttz", [draw(x, at)], extra="false")
+        at = args[0]
+        places = x.alloca("i32")
+        x.store(x.integer("i32", 0), places)
+        with x.forever():
+            with x.when(chance(x, at, ScheduleFields.SUSPEND)):
+                x.ret(x.load("i32", 0, places))
+            x.store(x.load("i32", 0, places) + 1, places)
+        return x.integer("i32", ENDLESS)
 
-    pointer, word = ("ptr", 0), ("i32", 0)
-    return b.helper("schedule_turn", [pointer, pointer, word], word, body)(at, slot, warp)
+    drawn = b.helper("schedule_turn", [("ptr", 0)], ("i32", 0), body)
+    wanted = b.load("i64", 0, b.at(at, ScheduleFields.SUSPEND)).ne(0)
+    return b.either(
+        allowance.may_suspend(b, at) & wanted,
+        lambda: drawn(at),
+        lambda: b.integer("i32", ENDLESS),
+    )

@@ -1,0 +1,1 @@
+"""The parts of `schedules.py` and `schedule_rates.py`."""
