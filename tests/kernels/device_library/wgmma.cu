@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(128) product(const T* a, const T* b, float* c)
     float sums[N][4];
     wgmma_begin();
     for (int k = 0; k < 64; k += 16) {
-        auto from = A_COLUMNS ? wgmma_columns<64>(left + k * 128) : wgmma_rows(left + k * 2);
+        auto from = wgmma_moved(A_COLUMNS ? wgmma_columns<64>(left) : wgmma_rows(left),
+                                A_COLUMNS ? k * 128 : k * 2);
         auto to = B_COLUMNS ? wgmma_columns<B_ROWS>(right + k * 128) : wgmma_rows(right + k * 2);
         wgmma<T, A_COLUMNS, B_COLUMNS>(sums, from, to, k > 0);
     }

@@ -14,7 +14,7 @@
 
 STRUCT_BOXES  // tma/boxes.py declares it
 
-__device__ inline int works(const Boxes& p) {
+    __device__ inline int works(const Boxes& p) {
     return p.tiles_c * p.tiles_w * p.tiles_h * p.tiles_n * p.phases;
 }
 
