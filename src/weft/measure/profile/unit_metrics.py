@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from weft.measure.profile.work import is_warpgroup_product, waits_at_barrier
+from weft.measure.profile.work import is_sparse, is_warpgroup_product, waits_at_barrier
 from weft.values.profile import BULK, Access, Instruction
 
 POLLS = "weft__barrier_polls.sum"
@@ -114,7 +114,7 @@ def _products(instructions: Sequence[Instruction]) -> dict[str, float]:
     done: Counter[str] = Counter()
     for i in products:
         kind = _PRODUCTS.get(i.work[0].partition(".")[2])
-        if kind is not None and "sp" not in i.opcode.split("."):
+        if kind is not None and not is_sparse(i.opcode):
             done[f"sm__ops_path_tensor_op_{kind}_sparsity_off.sum"] += i.work[1] * i.threads_on
     return {**out, **done}
 

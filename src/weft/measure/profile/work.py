@@ -77,6 +77,12 @@ def is_warpgroup_product(opcode: str) -> bool:
 
 
 @functools.cache
+def is_sparse(opcode: str) -> bool:
+    """A matrix product whose left operand is sparse: it has metadata."""
+    return any(operand.name == "e" for operand in _row(opcode.split(".")).written)
+
+
+@functools.cache
 def waits_at_barrier(opcode: str) -> bool:
     """An instruction at which warps wait: a barrier of the block or the cluster, an mbarrier."""
     row = _row(opcode.split("."))

@@ -22,7 +22,7 @@ MOST = 1 << 15
 
 
 class EventKind(IntEnum):
-    """What a warp has done; `first` and `second` are the numbers that an event has.
+    """The kinds of events; `first` and `second` are the numbers of each.
 
     INIT         an mbarrier is initialised or invalidated: its address
     COPY         a bulk copy into shared memory: its target, its bytes; the mbarrier it reports to
