@@ -16,7 +16,7 @@ from weft.values.profile import BULK, Access, Instruction
 POLLS = "weft__barrier_polls.sum"
 MULTICAST = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld_dest_multicast.sum"
 SECTOR = 32
-_BULK = {"ld": "bulk load", "st": "bulk store", "red": "bulk reduction"}
+_BULK = {"tma_ld": "bulk load", "tma_st": "bulk store", "tma_red": "bulk reduction"}
 """ncu's name of an operation of the copy engine -> what it does in global memory."""
 _INSTRUCTIONS = {"ld": ("load",), "st": ("store",), "atom": ("atomic", "reduction"),
                  "stas": ("async store",), "redas": ("async reduction",),
@@ -66,12 +66,14 @@ def _copies(accesses: Sequence[Access]) -> dict[str, float]:
     out: dict[str, float] = {}
     for op, kind in _BULK.items():
         selected = _of(accesses, "global", [kind])
-        way = "xbar2l1tex_read" if op == "ld" else "l1tex2xbar_write"
-        moved = arrived_sectors(accesses) if op == "ld" else sum(a.sectors for a in selected)
-        out[f"smsp__sass_inst_executed_op_tma_{op}.sum"] = sum(a.requests for a in selected)
-        out[f"l1tex__m_{way}_sectors_mem_global_op_tma_{op}.sum"] = moved
-        out[f"l1tex__m_{way}_bytes_mem_global_op_tma_{op}.sum"] = SECTOR * moved
-        out[f"weft__data_bytes_mem_global_op_tma_{op}.sum"] = sum(a.bytes for a in selected)
+        way = "xbar2l1tex_read" if kind == "bulk load" else "l1tex2xbar_write"
+        moved = (
+            arrived_sectors(accesses) if kind == "bulk load" else sum(a.sectors for a in selected)
+        )
+        out[f"smsp__sass_inst_executed_op_{op}.sum"] = sum(a.requests for a in selected)
+        out[f"l1tex__m_{way}_sectors_mem_global_op_{op}.sum"] = moved
+        out[f"l1tex__m_{way}_bytes_mem_global_op_{op}.sum"] = SECTOR * moved
+        out[f"weft__data_bytes_mem_global_op_{op}.sum"] = sum(a.bytes for a in selected)
     sent = _of(accesses, "shared", ["multicast"])
     if sent:
         out[MULTICAST] = SECTOR * sum(a.sectors for a in sent)
