@@ -10,7 +10,7 @@ from device_library import run
 from everyday import random
 from weft.source import compile_cuda
 
-WIDTHS = (32, 48, 64, 80, 96, 128, 160, 176, 192, 256)
+WIDTHS = (32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 208, 256)
 
 
 def integers(shape: tuple[int, int], *key: int) -> np.ndarray:
