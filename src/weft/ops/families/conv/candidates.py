@@ -17,7 +17,6 @@ from weft.ops.families.conv import (
     implicit,
     job,
     pointwise,
-    products,
     skinny,
     strips,
     taps,
@@ -26,6 +25,7 @@ from weft.ops.families.conv import (
     winograd,
 )
 from weft.ops.families.conv.tma import gradients as box_gradients
+from weft.ops.families.conv.tma import products
 from weft.ops.families.conv.tma import windows as boxes
 
 LARGE = 64

@@ -19,10 +19,10 @@ from weft.ops.families.conv import pack
 from weft.ops.families.conv.geometry import dense
 from weft.ops.families.conv.implicit import Transpose, added
 from weft.ops.families.conv.job import ConvJob
-from weft.ops.families.conv.products import applies as one_tap
 from weft.ops.families.conv.split import cheapest
 from weft.ops.families.conv.tma import model
 from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, Directions, TileBox
+from weft.ops.families.conv.tma.products import applies as one_tap
 from weft.ops.families.conv.tma.slabs import (
     MOST_GROUPS,
     MOST_PLANES,
