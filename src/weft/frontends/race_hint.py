@@ -154,7 +154,8 @@ def _ended(search: _Search, ready: bool) -> list[str]:
 
 def _search(pipe: int, plan: LaunchPlan, params: bytes, memory: Sequence[Allocation]) -> None:
     """Run the launch in the child under the sanitizer, on the child's copy of the memory."""
-    from weft.device.sim.run import deadlock_detection, draft, settings
+    from weft.device.sim.run import draft, settings
+    from weft.device.sim.run.failures import deadlock_detection
     from weft.device.sim.tools.sanitizer.session import Report  # plain runs do without its code
 
     ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGKILL)

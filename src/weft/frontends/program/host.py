@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 
-from weft.device.sim.run import deadlock_detection
+from weft.device.sim.run.failures import deadlock_detection
 
 _MOST_STREAMS = 4096
 

@@ -24,7 +24,8 @@ from typing import Any
 
 from weft import progress
 from weft.device import models
-from weft.device.sim.run import deadlock_detection, settings
+from weft.device.sim.run import settings
+from weft.device.sim.run.failures import deadlock_detection
 from weft.device.sim.run.tiers import background
 from weft.frontends import race_hint
 from weft.frontends.program import loading

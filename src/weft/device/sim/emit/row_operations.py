@@ -7,7 +7,7 @@ from typing import Protocol
 
 from weft.device.sim.address import Stripes, Wide, space_of
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, Form
-from weft.device.sim.emit.block_barriers import BlockBarriers
+from weft.device.sim.emit.block.barriers import BlockBarriers
 from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import ContextFields, Fault, SlotFields

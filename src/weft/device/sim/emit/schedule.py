@@ -15,7 +15,7 @@ from weft.device.sim.analyse.waits import (
     is_cluster_barrier,
     spin_heads,
 )
-from weft.device.sim.emit.block_barriers import BlockBarriers
+from weft.device.sim.emit.block.barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameLayout, FrameWords
 from weft.device.sim.emit.hammock_branches import HammockBranches

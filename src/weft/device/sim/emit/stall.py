@@ -4,7 +4,7 @@ A block's state is all that decides what it does next, as long as memory stays t
 frames (where each goes on, which lanes run, the registers that live on) and its barriers. While no
 thread changes memory, a block that returns to an earlier state repeats forever. Where every block
 of a launch does, the launch is deadlocked: a verdict that depends on no clock
-(`run/deadlock_detection.py` combines the blocks).
+(`run/failures/deadlock_detection.py` combines the blocks).
 
 States are compared by a 64-bit hash. Each is compared with one that is kept; the kept one is
 replaced after 1, 2, 4, ... others (Brent), so that a cycle of any length is found. What only counts

@@ -16,7 +16,7 @@ from weft.device.sim.analyse.lattice import KEEPS_OFFSETS, adds_bits
 from weft.device.sim.analyse.program import CARRY, KernelProgram
 from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
-from weft.device.sim.emit.block_round import WARP_CALL
+from weft.device.sim.emit.block.round import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.operands import NOTHING, WarpOperands
 from weft.device.sim.emit.schedule import Schedule

@@ -15,8 +15,8 @@ from weft.device.sim import schedules
 from weft.device.sim.layout import ContextFields, Run
 from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
-from weft.device.sim.run.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.device_runtime import ChildGrid
+from weft.device.sim.run.failures.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.tiers.kernel_code import TieredCode

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from weft.device.sim.analyse.waits import is_cluster_barrier
-from weft.device.sim.emit.block_barriers import BlockBarriers
+from weft.device.sim.emit.block.barriers import BlockBarriers
 from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.layout import (
     CLUSTER_SHIFT,

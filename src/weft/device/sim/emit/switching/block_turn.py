@@ -10,7 +10,7 @@ Sets of warps are bits. A bit is the place of a warp in the order of its block (
 
 from __future__ import annotations
 
-from weft.device.sim.emit.block_round import WARP_CALL, Round
+from weft.device.sim.emit.block.round import WARP_CALL, Round
 from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.emit.stall import note_change
 from weft.device.sim.emit.switching import allowance, waking
