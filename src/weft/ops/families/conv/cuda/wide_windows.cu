@@ -9,11 +9,11 @@
 
 using namespace weft;
 
-STRUCT_WIDEWINDOWS  // tma/wide_windows.py declares it
+STRUCT_WIDEWINDOWS;  // tma/wide_windows.py declares it
 
 // Element `e` of a group of ROWS rows, with PADDED channels: its column, row and channel.
-    template <int ROWS, int PADDED>
-    struct Element {
+template <int ROWS, int PADDED>
+struct Element {
     int column, row, channel;
 
     __device__ explicit Element(int e)
