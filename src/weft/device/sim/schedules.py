@@ -41,7 +41,7 @@ _START = {
     ScheduleFields.CREDIT: 4096,
     ScheduleFields.PARTINGS: 8192,
 }
-"""Fields that all schedules start with; the last two pay for what they cost (`switching.allowance`)."""
+"""Fields that all schedules start with; the last two pay for their cost (`switching.allowance`)."""
 _wanted: ContextVar[Schedule | None] = ContextVar("weft_schedule", default=None)
 
 
