@@ -29,6 +29,18 @@ __global__ void locked(const int* x, int* y, int* flags) {
     }
 }
 
+// A lock that is given back before what it protects is written.
+__global__ void unlocked(const int* x, int* y, int* flags) {
+    volatile int* count = flags + 1;
+    if (threadIdx.x % 32 == 0) {
+        while (atomicCAS(flags, 0, 1) != 0) {}
+        __threadfence();
+        *count = *count + 1;
+        if (right) __threadfence();
+        atomicExch(flags, 0);
+    }
+}
+
 // A block that announces its data before it has written them.
 __global__ void handed(const int* x, int* y, int* flags) {
     volatile int* flag = flags;
@@ -41,6 +53,21 @@ __global__ void handed(const int* x, int* y, int* flags) {
         while (*flag == 0) {}
         __threadfence();
         y[0] = *data;
+    }
+}
+
+// Data and the flag that announces them, without a fence in between.
+__global__ void unfenced(const int* x, int* y, int* flags) {
+    volatile int* flag = flags;
+    if (threadIdx.x != 0) return;
+    if (blockIdx.x == 0) {
+        flags[1] = x[0];
+        if (right) __threadfence();
+        *flag = 1;
+    } else if (blockIdx.x == 1) {
+        while (*flag == 0) {}
+        __threadfence();
+        y[0] = ((volatile int*)flags)[1];
     }
 }
 
@@ -73,6 +100,19 @@ __global__ void finished(const int* x, int* y, int* flags) {
         int sum = 0;
         for (int b = 0; b < (int)gridDim.x; b++) sum += ((volatile int*)flags)[64 + 128 * b + t];
         y[t] = sum;
+    }
+}
+
+// The last block adds the sums of all; a block counts itself before its sum is visible.
+__global__ void summed(const int* x, int* y, int* flags) {
+    if (threadIdx.x != 0) return;
+    flags[64 + blockIdx.x] = x[blockIdx.x];
+    if (right) __threadfence();
+    if (atomicAdd(flags, 1) == (int)gridDim.x - 1) {
+        __threadfence();
+        int sum = 0;
+        for (int b = 0; b < (int)gridDim.x; b++) sum += ((volatile int*)flags)[64 + b];
+        y[0] = sum;
     }
 }
 

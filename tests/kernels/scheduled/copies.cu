@@ -23,6 +23,34 @@ __global__ void waited(const int* x, int* y, int* flags) {
     y[t] = s[0][t] + s[1][t];
 }
 
+// A source that is written again before the copy has read it.
+__global__ void rewritten(const int* x, int* y, int* flags) {
+    __shared__ int s[128];
+    int t = threadIdx.x;
+    flags[t] = x[t];
+    copy_async(&s[t], flags + t);
+    if (right) asm volatile("cp.async.wait_all;" ::: "memory");
+    flags[t] = 0;
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    y[t] = s[t];
+}
+
+// As before, with a group that is not the last one.
+__global__ void advanced(const int* x, int* y, int* flags) {
+    __shared__ int s[4][128];
+    int t = threadIdx.x, sum = 0;
+    for (int i = 0; i < 4; i++) {
+        flags[t] = x[128 * i + t];
+        copy_async(&s[i][t], flags + t);
+        asm volatile("cp.async.commit_group;");
+        if (right) asm volatile("cp.async.wait_group 0;" ::: "memory");
+        else asm volatile("cp.async.wait_group 1;" ::: "memory");
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    for (int i = 0; i < 4; i++) sum += s[i][t];
+    y[t] = sum;
+}
+
 __device__ void arrive_and_copy(const void* barrier, void* to, const void* from, int nbytes) {
     unsigned b = near_address(barrier);
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(b),

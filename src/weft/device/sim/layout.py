@@ -31,6 +31,11 @@ class ScheduleFields:
     AT_ISSUE, AT_COMMIT, AT_TEST = 8, 16, 24
     """Chances that an asynchronous operation completes when it is issued, when its group is
     committed, and when a test of its mbarrier would fail."""
+    READ_LATE = 200
+    """The chance that `cp.async` reads its source when it lands."""
+    DELAY, HOLD = 208, 216
+    """Chances that a store of `analyse.delays` is delayed, and that its warp is suspended before it
+    lands."""
     BLOCK_BASE, BLOCK_STEP, BLOCK_FIRST = 32, 40, 48
     """Block BASE + i of the launch is block BASE + (FIRST + i * STEP) modulo their number."""
     RANKS, REORDER = 56, 64
@@ -42,9 +47,10 @@ class ScheduleFields:
     SUSPEND, LATE = 88, 96
     """Chances that a warp is suspended before an instruction of `analyse.switches`, and that some
     warps are where a block starts or leaves a barrier."""
-    WAKE, RENEW, SALT = 104, 112, 120
-    """Chances that a block wakes a warp that sleeps although others could run, and that all warps
-    get new priorities when one wakes; the number from which their priorities follow."""
+    DEEP, WAKE, RENEW, SALT = 224, 104, 112, 120
+    """Chances that a warp which is suspended wakes last, that a block wakes one although others
+    could run, and that all warps get new priorities when one wakes; the number from which their
+    priorities follow."""
     PART, SWAP, AHEAD = 128, 136, 144
     """Chances that some lanes of a warp go on alone, that the side of a branch that comes later in
     the code runs first, and that lanes that have the turn go on as far as they can."""
@@ -55,7 +61,7 @@ class ScheduleFields:
     BEST, WAKES = 184, 192
     """The highest priority of the warps that sleep, as far as blocks have told; the warps that wake
     next, whatever their priorities, where many blocks run."""
-    SIZE = 200
+    SIZE = 256
 
 
 class WarpOrder:
@@ -97,9 +103,10 @@ class SlotFields:
     exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
     """1 until the warps of a new block have run: see `emit/lockstep.py`."""
-    READY, WAITING, SPUN, ASLEEP = 304, 308, 312, 316
-    """Under a schedule, at the unused end of a barrier's row: warps as bits. Those that can run,
-    wait at a barrier, have found nothing new in a loop that waits, and have been suspended."""
+    READY, WAITING, SPUN, ASLEEP, DEEP_ASLEEP = 304, 308, 312, 316, 376
+    """Under a schedule, at the unused ends of barriers' rows: warps as bits. Those that can run,
+    wait at a barrier, have found nothing new in a loop that waits, have been suspended, and of
+    these the ones that wake last."""
     RANKS, RELEASED, SPUN_AT = 112, 116, 368
     """Under a schedule: the order of the warps, RELEASES when warps were last made ready, and the
     changes of the launch when they spun last."""
@@ -123,9 +130,9 @@ class FrameFields:
 
 class WarpStatus:
     """Results of a warp's code; `SEPARATED` if it has run several warps of a block, `ASLEEP` if a
-    schedule has suspended it."""
+    schedule has suspended it, `DEEP_ASLEEP` if all others that sleep shall wake before it."""
 
-    DONE, WAITING, YIELDED, FAULT, SEPARATED, ASLEEP = range(6)
+    DONE, WAITING, YIELDED, FAULT, SEPARATED, ASLEEP, DEEP_ASLEEP = range(7)
 
 
 class Run:

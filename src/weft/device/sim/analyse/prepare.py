@@ -8,7 +8,6 @@ from weft.device.sim.analyse import (
     divergence,
     hammocks,
     special_copies,
-    switches,
     validate,
 )
 from weft.device.sim.analyse.program import KernelProgram
@@ -32,22 +31,33 @@ def prepare(
     _decode(program)
     special_copies.replace_reads(program)
     if scheduled:
+        from weft.device.sim.analyse import switches
+
         program.switches = frozenset(switches.of_warps(program))
     code = (x for x in program.function.body if not isinstance(x, Label))
     program.awaits = frozenset(ins.index for ins in code if awaits_warpgroup(ins))
     divergence.analyse(program, program.is_cut)
-    if scheduled and (parts := switches.of_lanes(program)):
-        program.parts, program.switches = frozenset(parts), program.switches | parts
+    if scheduled and _find_switches(program):
         divergence.analyse(program, program.is_cut)
     blocks = program.graph.blocks
     if any(is_warp_sync(i) for x in program.scattered for i in blocks[x].code):
         # lanes must be able to wait there for each other
         divergence.analyse(program, lambda i: program.is_cut(i) or is_warp_sync(i))
-    cuts = program.switches | program.awaits
+    cuts = program.switches | program.awaits | program.holds
     program.hammocks = hammocks.find(program.graph, program.divergent, cuts)
     deferred_nan.find(program)
     program.settled = True
     return program
+
+
+def _find_switches(program: KernelProgram) -> bool:
+    """Find where lanes may part, and which stores may be delayed; return whether there are any."""
+    from weft.device.sim.analyse import delays, switches
+
+    parts = switches.of_lanes(program)
+    program.parts, program.switches = frozenset(parts), program.switches | parts
+    program.delayed, program.holds = map(frozenset, delays.find(program))
+    return bool(parts or program.holds)
 
 
 def _place_variables(program: KernelProgram) -> None:

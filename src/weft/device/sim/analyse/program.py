@@ -83,6 +83,10 @@ class KernelProgram:
     instructions of `switches`, and its lanes may part before those of `parts`."""
     switches: frozenset[int] = frozenset()
     parts: frozenset[int] = frozenset()
+    delayed: frozenset[int] = frozenset()
+    holds: frozenset[int] = frozenset()
+    """Stores that a schedule may delay, and instructions that order them: a warp may be suspended
+    there while stores are pending."""
     awaits: frozenset[int] = frozenset()
     """Instructions before which a warp may wait for others of its warpgroup."""
     apart: set[int] = field(default_factory=set)
@@ -95,7 +99,7 @@ class KernelProgram:
 
     def is_cut(self, ins: Instruction) -> bool:
         """Return whether a warp may be suspended before the instruction: it starts a block."""
-        return ins.index in self.switches or ins.index in self.awaits
+        return any(ins.index in x for x in (self.switches, self.awaits, self.holds))
 
     @property
     def threads(self) -> int:

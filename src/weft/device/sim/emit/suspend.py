@@ -40,6 +40,8 @@ class Suspension:
         """The number of a place where a warp resumes -> its label; from 1, 0 is a fresh warp."""
         self._places = len(lockstep.phases.sites)
         self.rotates = False
+        self.before_yield: Callable[[], None] | None = None
+        """Emits code for a warp that waits."""
 
     def prologue(self) -> None:
         """A call of the warp starts with all its fuel."""
@@ -148,6 +150,8 @@ class Suspension:
         resumed  emits code that runs then
         """
         e, b = self.e, self.e.b
+        if status is None and self.before_yield is not None:
+            self.before_yield()
         result = status or WarpStatus.YIELDED
         if not rotates or not e.program.partial[block.index]:
             self.suspend(self.survivors(block, target), result)

@@ -24,6 +24,7 @@ from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
 from weft.device.sim.emit.wide_values import StripedRules, WideRules
 from weft.device.sim.layout import CLUSTER_SHIFT, ContextFields, SlotFields, WorkerFields
+from weft.device.sim.memory.accessing import Delays
 from weft.device.sim.memory.async_copies import AsyncCopies
 from weft.device.sim.memory.atomics import Atomics
 from weft.device.sim.memory.bulk_copies import BulkCopies
@@ -86,6 +87,7 @@ class WarpEmitter(WarpOperands):
         self.ledger = BarrierLedger(self, self.schedule)
         self.bulk = BulkCopies(self, self.schedule, self.ledger)
         self.mbarriers = MemoryBarriers(self, self.bulk, self.ledger)
+        self.delays = self._delayed_stores()
         self._prepare_rare_parts()
         self.matrices = Matrices(self)
         self.textures = Textures(self)
@@ -101,6 +103,15 @@ class WarpEmitter(WarpOperands):
         self._multiplies = any(decode(i).row.completes_by is Completion.PRODUCTS for i in code)
         if self._multiplies:
             self.warpgroups  # noqa: B018
+
+    def _delayed_stores(self) -> Delays | None:
+        if not self.program.delayed or self.observed:
+            return None
+        from weft.device.sim.memory.delayed_stores import DelayedStores
+
+        delays = DelayedStores(self, self.schedule, self.schedule.preemption.leave)
+        self.schedule.suspension.before_yield = delays.land
+        return delays
 
     @functools.cached_property
     def cluster(self) -> ClusterOperations:
@@ -220,6 +231,8 @@ class WarpEmitter(WarpOperands):
         """Emit one instruction under its guard."""
         self.ins, self.predicate_taken = ins, False
         self.watch.instruction(ins)
+        if self.delays is not None:
+            self.delays.before(ins)
         decoded = self.program.decoded[ins.index]
         if not decoded.row.warp:
             self.changes.instruction(ins)

@@ -189,6 +189,8 @@ class Atomics:
         waits = d.row.completes_by
         access = MemoryAccess(ins, AccessUnit.LANES, kind, a, what.size * count, waits=waits)
         e.watch.access(access)
+        if e.delays is not None:
+            e.delays.meet(access)
         lanes = e.executing()
         if a.uniform and count == 1:
             self._at_one_place(access, what, [x[0] for x in operands], lanes, bool(wanted))

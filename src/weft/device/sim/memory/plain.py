@@ -13,9 +13,9 @@ from typing import Protocol
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import Address
 from weft.device.sim.analyse.form import ZERO
-from weft.device.sim.layout import Space
+from weft.device.sim.layout import ScheduleFields, Space
 from weft.device.sim.memory import checks, groups, lane_loops, prefetch, sparse, striped
-from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.accessing import Accessing, Delays
 from weft.device.sim.memory.changes import ChangeRecorder
 from weft.device.sim.memory.groups import AccessGroup
 from weft.device.sim.memory.lane_moves import LaneMoves
@@ -52,6 +52,8 @@ class LoadsAndStores:
         a, group = self._address(mem, space, nbytes, whole=bounded)
         access = MemoryAccess(self.e.ins, AccessUnit.LANES, AccessKind.READ, a, nbytes)
         self.e.watch.access(access)
+        if self.e.delays is not None:
+            self.e.delays.meet(access)
         # Loads of named parameters and of static shared variables take this path.
         if bounded or self.e.windows.always_inside(a, nbytes):
             return self.moves.load(a, ty, count, ordered)
@@ -207,7 +209,8 @@ class LoadsAndStores:
         nbytes = BITS[ty] // 8 * count
         looked_at = self.changes.looks_at(e.ins)
         bounded = e.windows.bounded(mem, space, nbytes)
-        a, group = self._address(mem, space, nbytes, whole=looked_at or bounded)
+        delayed = e.ins.index in e.program.delayed
+        a, group = self._address(mem, space, nbytes, whole=looked_at or bounded or delayed)
         access = MemoryAccess(
             e.ins, AccessUnit.LANES, AccessKind.WRITE, a, nbytes, values=tuple(values),
             waits=decode(e.ins).row.completes_by,
@@ -216,6 +219,11 @@ class LoadsAndStores:
         if looked_at:  # a waiting loop may store what is there already
             self.changes.store(access, e.executing())
             return
+        if e.delays is not None:
+            e.delays.meet(access)
+            if delayed:
+                self._delay(e.delays, access, values)
+                return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         # Lanes that may write the same place must be stored in lane order: the last one wins.
         if not a.scalar:
@@ -238,6 +246,15 @@ class LoadsAndStores:
             lambda: self._store_slow(access, values),
             likely=True,
         )
+
+    def _delay(self, delays: Delays, access: MemoryAccess, values: list[Val]) -> None:
+        """Delay a store, if its schedule does."""
+        self.e.b.either(
+            self.e.timing.chance(ScheduleFields.DELAY),
+            lambda: delays.store(access, values),
+            lambda: self._store_slow(access, values),
+        )
+        self.e.forget_mask()
 
     def place(self, access: MemoryAccess, lanes: Val) -> Val:
         """The one place of a uniform access, checked; some lane must run."""

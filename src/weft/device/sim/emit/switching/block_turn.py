@@ -66,11 +66,15 @@ class _BlockTurn:
         left = b.alloca("i64")
         b.store(self._turns(), left)
         with b.forever():
+            over = b.load("i64", 0, left).eq(0)
             with b.when(self._get(SlotFields.READY).eq(0)):
+                if waits:
+                    with b.when(over):  # a loop of barriers may never end otherwise
+                        self._compare()
                 self._release()
                 with b.when(self._get(SlotFields.READY).eq(0)):
                     self._none_ready(waits)
-            with b.when(b.load("i64", 0, left).eq(0)):
+            with b.when(over):
                 self._note_quiet()
                 b.ret(b.integer("i32", Round.YIELDED))
             b.store(b.load("i64", 0, left) - 1, left)
@@ -196,12 +200,12 @@ class _BlockTurn:
     def _got_on(self, result: Val, bit: Val) -> None:
         b = self.b
         b.store(b.integer("i32", 1), self.got_on)
-        for status, field in (
-            (WarpStatus.WAITING, SlotFields.WAITING),
-            (WarpStatus.ASLEEP, SlotFields.ASLEEP),
-        ):
-            with b.when(result.eq(status)):
-                self._add(field, bit)
+        with b.when(result.eq(WarpStatus.WAITING)):
+            self._add(SlotFields.WAITING, bit)
+        with b.when(result.uge(WarpStatus.ASLEEP)):
+            self._add(SlotFields.ASLEEP, bit)
+        with b.when(result.eq(WarpStatus.DEEP_ASLEEP)):
+            self._add(SlotFields.DEEP_ASLEEP, bit)
 
     def _count_changes(self) -> None:
         """Count a change of memory by this turn: warps that wait for one look again."""
@@ -228,11 +232,13 @@ class _BlockTurn:
             b.store(b.integer("i64", 0), b.at(self.at, ScheduleFields.QUIET))
             b.ret(b.integer("i32", Round.DONE))
         self._note_quiet()
-        asleep, spun = (self._get(x) for x in (SlotFields.ASLEEP, SlotFields.SPUN))
         if waits:
-            # The state counts only where each warp has had a turn.
-            with b.when(asleep.eq(0)):
-                self._call("stall")
-        stuck = (asleep | spun).eq(0)
+            self._compare()
+        stuck = (self._get(SlotFields.ASLEEP) | self._get(SlotFields.SPUN)).eq(0)
         results = (b.integer("i32", x) for x in (Round.STUCK, Round.YIELDED))
         b.ret(b.select(stuck, *results))
+
+    def _compare(self) -> None:
+        """Compare the state of the block with an earlier one, where each warp has had a turn."""
+        with self.b.when(self._get(SlotFields.ASLEEP).eq(0)):
+            self._call("stall")

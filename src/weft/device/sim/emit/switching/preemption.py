@@ -7,6 +7,7 @@ others until they meet. Plain code has none of this.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from weft.device.sim.analyse import switches
@@ -20,6 +21,7 @@ from weft.device.sim.layout import (
     WarpStatus,
     WorkerFields,
 )
+from weft.device.sim.memory.accessing import Delays
 from weft.device.sim.memory.timing import Timing, chance, draw
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
@@ -32,6 +34,7 @@ class Preempted(Suspending, Protocol):
     """The emitter's interface for switching."""
 
     timing: Timing
+    delays: Delays | None
 
 
 class Preemption:
@@ -39,7 +42,9 @@ class Preemption:
 
     def __init__(self, e: Preempted, pending: PendingQueue, suspension: Suspension) -> None:
         self.e, self.pending, self.suspension = e, pending, suspension
-        self.blocks = set(switches.blocks(e.program.graph, e.program.switches))
+        self.places, self.holds = (
+            set(switches.blocks(e.program.graph, x)) for x in (e.program.switches, e.program.holds)
+        )
         self._parts = set(switches.blocks(e.program.graph, e.program.parts))
         self._polling = switches.polling(e.program) if e.program.scheduled else set()
 
@@ -48,42 +53,80 @@ class Preemption:
         e, b = self.e, self.e.b
         if not e.timing.on:
             return
-        self._left, self._ahead = b.alloca("i32"), b.alloca("i32")
+        self._left, self._ahead, self._held = (b.alloca("i32") for _ in range(3))
         b.store(_turn(b, e.timing.memory()), self._left)
-        b.store(b.integer("i32", 0), self._ahead)
+        for flag in (self._ahead, self._held):
+            b.store(b.integer("i32", 0), flag)
+
+    @property
+    def blocks(self) -> set[int]:
+        """Blocks at whose start a warp may be suspended."""
+        return self.places | self.holds
 
     def enter(self, block: BasicBlock) -> None:
         """The start of a block: the turn may end here, or some lanes may go on alone."""
         e, b = self.e, self.e.b
-        if block.index not in self.blocks:
+        if block.index in self.holds:
+            self._hold(block)
+        if block.index not in self.places:
             return
         e.ins = block.code[0]
         left = b.load("i32", 0, self._left) - 1
         b.store(left, self._left)
         with b.when(left.slt(0), rare=True):
-            self._suspend(block)
+            self._suspend(block, self._status(block), self._pass_once)
         if block.index in self._parts:
             left = allowance.may_part(b, e.timing.memory())
             with b.when(left, rare=True), b.when(e.timing.chance(ScheduleFields.PART)):
                 self._part(block)
 
-    def _suspend(self, block: BasicBlock) -> None:
-        """Let the warp sleep: others overtake it."""
+    def _suspend(self, block: BasicBlock, status: Val, resumed: Callable[[], None]) -> None:
+        """Let the warp sleep: others overtake it. `resumed` emits code that runs afterwards."""
         e = self.e
         allowance.pay_suspensions(e.b, e.timing.memory())
         self.suspension.let_others_run(
             block,
             block.index,
-            status=self._status(block),
+            status=status,
             # Elsewhere the others wait for these lanes, which keep the turn of the warp.
             rotates=block.index in e.program.apart,
-            resumed=self._pass_once,
+            resumed=resumed,
+        )
+
+    def _hold(self, block: BasicBlock) -> None:
+        """Stores are pending that land here: others may overtake the warp before that."""
+        e, b = self.e, self.e.b
+        if e.delays is None:
+            return
+        e.ins = block.code[0]
+        held = b.load("i32", 0, self._held).ne(0)
+        with b.when(held):
+            b.store(b.integer("i32", 0), self._held)
+        with b.when(held ^ 1), b.when(self._holds(e.delays)):
+            last = b.integer("i32", WarpStatus.DEEP_ASLEEP)
+            self._suspend(block, last, lambda: b.store(b.integer("i32", 1), self._held))
+
+    def leave(self) -> None:
+        """The warp ends: others may overtake it before its stores land."""
+        e, b = self.e, self.e.b
+        assert e.delays is not None
+        with b.when(self._holds(e.delays)):
+            allowance.pay_suspensions(b, e.timing.memory())
+            self.suspension.suspend(set(), b.integer("i32", WarpStatus.DEEP_ASLEEP))
+
+    def _holds(self, delays: Delays) -> Val:
+        """True at run time if the warp is suspended where its stores would land."""
+        e, b = self.e, self.e.b
+        may = delays.are_pending() & allowance.may_suspend(b, e.timing.memory())
+        return b.either(
+            may, lambda: e.timing.chance(ScheduleFields.HOLD), lambda: b.integer("i1", 0)
         )
 
     def _status(self, block: BasicBlock) -> Val:
         """Asleep; but a warp that has gone around a polling loop and changed nothing has spun."""
         e, b = self.e, self.e.b
-        asleep = b.integer("i32", WarpStatus.ASLEEP)
+        light, deep = (b.integer("i32", x) for x in (WarpStatus.ASLEEP, WarpStatus.DEEP_ASLEEP))
+        asleep = b.select(e.timing.chance(ScheduleFields.DEEP), deep, light)
         if block.index not in self._polling:
             return asleep
         back = b.load("i32", 0, self.suspension.lockstep.phase).eq(self.suspension.next_place)

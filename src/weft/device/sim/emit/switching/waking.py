@@ -43,7 +43,8 @@ def wake(b: Builder, at: Val, slot: Val, count: int) -> None:
     asleep, ready = b.at(slot, SlotFields.ASLEEP), b.at(slot, SlotFields.READY)
     with b.when(allowance.may_suspend(b, at) ^ 1):  # too many have waited for them
         b.store(b.load("i32", 0, ready) | b.load("i32", 0, asleep), ready)
-        b.store(b.integer("i32", 0), asleep)
+        for place in (asleep, b.at(slot, SlotFields.DEEP_ASLEEP)):
+            b.store(b.integer("i32", 0), place)
         _reset(b, at)
     left = b.load("i32", 0, asleep)
     with b.when(left.ne(0)):
@@ -78,8 +79,12 @@ def _wake_best(b: Builder, at: Val, slot: Val, asleep: Val, told: Val) -> None:
     best, chosen = b.alloca("i64"), b.alloca("i32")
     b.store(b.integer("i64", -1), best)
 
+    deep = b.load("i32", 0, b.at(slot, SlotFields.DEEP_ASLEEP))
+
     def one(place: Val) -> None:
-        value = priority(b, at, slot, place)
+        # One that sleeps deep has a priority below all others.
+        light = ((deep >> place) & 1).zext("i64") ^ 1
+        value = priority(b, at, slot, place) | (light << 32)
         with b.when(value.sgt(b.load("i64", 0, best))):
             b.store(value, best)
             b.store(place, chosen)
@@ -98,8 +103,9 @@ def _wake_best(b: Builder, at: Val, slot: Val, asleep: Val, told: Val) -> None:
 
 def _let_run(b: Builder, slot: Val, place: Val) -> None:
     bit = b.integer("i32", 1) << place
-    asleep, ready = b.at(slot, SlotFields.ASLEEP), b.at(slot, SlotFields.READY)
-    b.store(b.load("i32", 0, asleep) & ~bit, asleep)
+    for field in (SlotFields.ASLEEP, SlotFields.DEEP_ASLEEP):
+        b.store(b.load("i32", 0, b.at(slot, field)) & ~bit, b.at(slot, field))
+    ready = b.at(slot, SlotFields.READY)
     b.store(b.load("i32", 0, ready) | bit, ready)
 
 
