@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
-from scheduled.cases import Case, cases
+from schedule_cases.cases import Case, cases
 from simspeed.machine import describe
 
 import weft

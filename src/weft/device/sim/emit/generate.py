@@ -11,7 +11,7 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import polls_global
 from weft.device.sim.code_info import CodeInfo
-from weft.device.sim.emit.block.loop import emit_run
+from weft.device.sim.emit.block_loop import emit_run
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watching

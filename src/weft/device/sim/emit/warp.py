@@ -25,10 +25,10 @@ from weft.device.sim.emit.warp_ops import AcrossLanes
 from weft.device.sim.emit.wide_values import StripedRules, WideRules
 from weft.device.sim.layout import CLUSTER_SHIFT, ContextFields, SlotFields, WorkerFields
 from weft.device.sim.memory.accessing import Delays
-from weft.device.sim.memory.async_copies import AsyncCopies
 from weft.device.sim.memory.atomics import Atomics
 from weft.device.sim.memory.bulk_copies import BulkCopies
 from weft.device.sim.memory.changes import ChangeRecorder
+from weft.device.sim.memory.copies.async_copies import AsyncCopies
 from weft.device.sim.memory.groups import AccessGroup
 from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger

@@ -14,7 +14,7 @@ from weft.device.sim.analyse import delays
 from weft.device.sim.layout import Space, WorkerFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.copy_ring import Ring, RingShape, begin, is_empty, land, overlaps
+from weft.device.sim.memory.copies.copy_ring import Ring, RingShape, begin, is_empty, land, overlaps
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction

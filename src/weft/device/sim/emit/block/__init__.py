@@ -1,1 +1,1 @@
-"""The loop over the warps of a block, and the barriers between them."""
+"""The turns of the warps of a block, and the barriers between them."""

@@ -8,7 +8,7 @@ from weft.device.sim.access import MemoryAccess
 from weft.device.sim.address import Address
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields
-from weft.device.sim.memory.copy_ring import SIZES, Ring
+from weft.device.sim.memory.copies.copy_ring import SIZES, Ring
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record
 from weft.device.sim.tools.sanitizer.order.words import put, word

@@ -12,9 +12,10 @@
 // data has phases: positions of the target that are `stride` apart are read by the same taps.
 #pragma once
 
-STRUCT_BOXES;  // tma/boxes.py declares it
+// tma/boxes.py declares Boxes.
+STRUCT_BOXES;
 
-    __device__ inline int works(const Boxes& p) {
+__device__ inline int works(const Boxes& p) {
     return p.tiles_c * p.tiles_w * p.tiles_h * p.tiles_n * p.phases;
 }
 

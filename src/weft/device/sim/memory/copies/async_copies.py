@@ -19,7 +19,7 @@ from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.layout import ScheduleFields, Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.copy_ring import Ring, RingShape, begin, land
+from weft.device.sim.memory.copies.copy_ring import Ring, RingShape, begin, land
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
 from weft.errors import PtxError

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weft.device.sim.emit import block_start
 from weft.device.sim.emit.block import round as block_round
-from weft.device.sim.emit.block import start as block_start
 from weft.device.sim.emit.block.round import Round
 from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.emit.stall import emit_stall, note_change

@@ -1,0 +1,1 @@
+"""Asynchronous copies of single threads (cp.async), and the ring of those under way."""
