@@ -1,7 +1,7 @@
 """Stores that a schedule may delay: other threads see what follows them first.
 
 A thread's stores reach other threads in any order, unless a fence, a barrier or a release comes
-between them. It matters where a thread stores data and then signals others, by an atomic or a strong
+between them. It matters where a thread stores data and then signals others by an atomic or a strong
 store: such a store may be delayed, up to the next instruction that orders it.
 """
 
