@@ -1,10 +1,10 @@
-"""Times the first and the second run of programs and extensions, by processor and by clock.
+"""Times the first and the second run of a kernel, of programs and of extensions, by two clocks.
 
     python benchmarks/first_run.py [--record] [--only NAME] [--rounds 3]
 
 A first run begins with an empty cache. Processor time is that of all processes of a command;
-figures are the least of the rounds. Plain Python and `import torch` are measured beside them: what
-weft adds is the difference.
+figures are the least of the rounds. Plain Python, NumPy and `import torch` are measured beside
+them: what weft adds is the difference.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Case(NamedTuple):
 
 CASES = {
     "python": Case([sys.executable, "-c", "pass"]),
+    "numpy": Case([sys.executable, "-c", "import numpy"]),
+    "kernel": Case([sys.executable, str(HERE / "kernel.py")]),
     "torch": Case([sys.executable, "-c", "import torch, torch.utils.cpp_extension"]),
     "hello.cu": Case([*WEFT, "run", str(HERE / "hello.cu")]),
     "vector_add.cu": Case([*WEFT, "run", str(HERE / "vector_add.cu")]),

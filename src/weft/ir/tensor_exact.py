@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from weft.ir.builder import Builder, Val
 from weft.ir.rounding import rounded
+from weft.ir.tensor_layout import N
 from weft.ir.tensor_operand import (
     Columns,
-    N,
     OperandRuns,
     doubled,
     load_accumulator,

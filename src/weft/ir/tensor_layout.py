@@ -23,6 +23,9 @@ WIDTH = {
 }  # fmt: skip
 """Bits of one matrix element."""
 
+N = 8
+"""Columns of one step of a tensor core."""
+
 Element = tuple[int, int]
 Fragment = tuple[tuple[Element, ...], ...]
 """`fragment[slot][lane]` is (row, column); slot = register * elements per register + position."""

@@ -15,10 +15,8 @@ from dataclasses import KW_ONLY
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
+from weft.ir.tensor_layout import N
 from weft.records import dataclass
-
-N = 8
-"""Columns of one step."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from collections.abc import Hashable, Sequence
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import exponent, magnitude, to_float
-from weft.ir.tensor_operand import N, TensorStep, load_columns, load_rows
+from weft.ir.tensor_layout import N
+from weft.ir.tensor_operand import TensorStep, load_columns, load_rows
 from weft.records import dataclass
 
 PAIR = 2 * N

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format, magnitude
+from weft.ir.tensor_layout import N
 from weft.ir.tensor_operand import (
-    N,
     TensorStep,
     element,
     load_accumulator,

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, NOTHING, exponent, magnitude, to_float
+from weft.ir.tensor_layout import N
 from weft.ir.tensor_operand import (
     Columns,
-    N,
     TensorStep,
     load_accumulator,
     load_columns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.device import devices
 from weft.device.arguments import Packer
@@ -13,7 +13,9 @@ from weft.device.models import GpuModel
 from weft.device.summary import KernelSummary
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.limits import check
-from weft.source.resources import Resources
+
+if TYPE_CHECKING:
+    from weft.source.resources import Resources
 
 
 class KernelCode:

@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 
 from weft.errors import LaunchError
 from weft.kernels.configured import Configured
-from weft.kernels.suggest import unexpected
 
 Dim = int | Sequence[int]
 L = TypeVar("L", bound=Configured)
@@ -54,6 +53,8 @@ class Indexed(ABC, Generic[L]):
     ) -> None:
         """The keyword form of `k[grid, block, shared_mem, stream, cluster](*args)`."""
         if named:
+            from weft.kernels.suggest import unexpected
+
             raise unexpected(self.name, named, _OPTIONS)
         if grid is None or block is None:
             missing = " and ".join(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -12,12 +12,13 @@ from weft import hooks
 from weft.device import devices
 from weft.device.base import LaunchConfig
 from weft.errors import ArgumentError, LaunchError
-from weft.kernels import variables
 from weft.kernels.code import KernelCode
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
-from weft.kernels.op_options import OpOptions
 from weft.quoting import quoted
+
+if TYPE_CHECKING:
+    from weft.kernels.op_options import OpOptions
 
 REMEMBERED = 256
 """The number of launch configurations that a kernel keeps prepared."""
@@ -54,6 +55,8 @@ class Kernel(KernelCode, Indexed[Launch]):
 
     def variable(self, name: str, dtype: Any = None, device: int | str | None = None) -> Any:
         """A `__device__` or `__constant__` variable of its module, as Module.variable gives it."""
+        from weft.kernels import variables  # few kernels have some
+
         where = devices.named(device, self.simulator, self.home)
         return variables.view(self.program, where, name, dtype)
 

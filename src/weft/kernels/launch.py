@@ -11,7 +11,6 @@ from weft.device.base import Allocation, Device, LaunchConfig, LaunchTarget, Pac
 from weft.device.time_limit import limited
 from weft.kernels.argument_names import in_order
 from weft.kernels.code import KernelCode
-from weft.kernels.suggest import unexpected
 from weft.records import dataclass
 
 
@@ -48,6 +47,8 @@ class Launch:
         launched. With `sanitize` every access is checked, and findings raise SanitizerError.
         """
         if named:
+            from weft.kernels.suggest import unexpected
+
             raise unexpected(self.name, named, ("time_limit", "sanitize"))
         if time_limit is not None:
             time_limit = limited(time_limit)

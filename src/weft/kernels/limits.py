@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from weft.device.base import LaunchConfig, Limits
 from weft.device.summary import KernelSummary
 from weft.errors import LaunchError
-from weft.source.resources import Resources
+
+if TYPE_CHECKING:
+    from weft.source.resources import Resources
 
 
 def check(

@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.device import devices
 from weft.device.base import Device, Program
@@ -14,14 +14,14 @@ from weft.device.models import GpuModel
 from weft.device.selection import number, select
 from weft.device.summary import matching
 from weft.errors import CompileError, Error, LaunchError, expect
-from weft.kernels import variables
 from weft.kernels.kernel import Kernel
-from weft.kernels.suggest import listed, suggest
 from weft.source import compile_cuda, read_ptx, scan
 from weft.source.from_cuda import Machine, compile_machine
-from weft.source.resources import Resources, read
 from weft.source.unit import Define
 from weft.values import Ptx
+
+if TYPE_CHECKING:
+    from weft.source.resources import Resources
 
 _Build = Callable[[Sequence[str]], Ptx]
 _Assemble = Callable[[Sequence[str], str], Machine]
@@ -209,6 +209,8 @@ class Module:
         raise self._unknown(name)
 
     def _unknown(self, name: str) -> Error:
+        from weft.kernels.suggest import listed, suggest
+
         sources = self.ptx.sources
         return _NoKernel(
             f"no kernel '{name}' in {self.ptx.origin}",
@@ -223,6 +225,8 @@ class Module:
         On the simulated GPU it is an array that shares its memory. On a real one, which `device`
         names ("gpu:1", or the number), it is read and written by copies.
         """
+        from weft.kernels import variables  # few modules have some
+
         return variables.view(self.program, self._device(device), name, dtype)
 
 
@@ -249,6 +253,8 @@ class CudaModule(Module):
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
         arch = self._device().limits.machine
+        from weft.source.resources import read  # of the assembler's report, which few ask for
+
         return read(self._assemble(names, arch).report, arch)
 
     def _machine_code(self, *names: str) -> Callable[[str], bytes]:
@@ -287,6 +293,8 @@ class CudaModule(Module):
         which `device` names, each has its own; what is written here is written to them all.
         """
         expect("a variable's name", name, str, allowed="a string")
+        from weft.kernels import variables
+
         place, written = self._device(device), name
         module = self.program.on(place)
         # NVRTC resolves namespaces and template arguments: the address of the variable as a name

@@ -7,7 +7,6 @@ import math
 import re
 
 from weft.errors import PtxError
-from weft.ptx.initial import initial
 from weft.ptx.lexer import NAME, brief
 from weft.ptx.literals import literal
 from weft.ptx.model import SIZES, Imm, Param, PtxVariable
@@ -174,6 +173,8 @@ def _variable(
     init: bytes = b""
     relocations: tuple[tuple[int, str, int, bool], ...] = ()
     if value and head.type in SIZES:
+        from weft.ptx.initial import initial  # most modules initialise no variable
+
         elements = (*shape, head.lanes) if head.lanes else shape
         init, relocations = initial(value, head.type, elements)
     unsized = bool(shape) and shape[0] is None

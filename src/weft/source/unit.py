@@ -10,7 +10,7 @@ from pathlib import Path
 from weft import cache
 from weft.errors import CompileError, expect
 from weft.records import dataclass
-from weft.source import headers, nvrtc, precompiled, scan
+from weft.source import headers, nvrtc, scan
 
 Define = str | int | float | bool | None
 
@@ -66,6 +66,8 @@ class SourceUnit:
         named = [self.files[0].text, *self.flags, *self.expressions]
         made = nvrtc.compile_minimal(source, name, options, expressions, named)
         if made is None:
+            from weft.source import precompiled
+
             made = precompiled.compile(source, name, options, expressions, self.files[1:])
         return made
 

@@ -15,7 +15,7 @@ from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, UNIFO
 from weft.device.sim.analyse.lattice import KEEPS_OFFSETS, adds_bits
 from weft.device.sim.analyse.program import CARRY, KernelProgram
 from weft.device.sim.analyse.waits import is_warp_sync
-from weft.device.sim.emit import host_calls, row_operations, strips
+from weft.device.sim.emit import row_operations, strips
 from weft.device.sim.emit.block.round import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.operands import NOTHING, WarpOperands
@@ -365,6 +365,8 @@ class WarpEmitter(WarpOperands):
         row_operations.trap(self, ins)
 
     def call(self, ins: Instruction) -> None:
+        from weft.device.sim.emit import host_calls  # few kernels call the host
+
         host_calls.call(self, ins)
 
     # ---- faults -----------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from weft.device import jit, version
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
-from weft.ir.cut import cut
 from weft.ir.outline import CannotOutline, Outlined, helpers, outline
 from weft.records import dataclass
 
@@ -168,6 +167,8 @@ def load_compiler() -> None:
 
 def compile_full(text: str) -> ObjectFile:
     """Full code."""
+    from weft.ir.cut import cut  # a draft does without
+
     begin = time.thread_time()
     data = jit.compile_object(cut(text))
     return ObjectFile(data, time.thread_time() - begin)

@@ -10,10 +10,17 @@ from collections.abc import Callable
 
 from weft.ir import Builder, Val
 from weft.ir.flush import least, rarely, raw_bits
-from weft.ir.mufu import mufu
 from weft.ir.rounding import rounded
 from weft.ptx.isa.columns import InstructionWork, Nan, ResultForm, WorkUnit
 from weft.ptx.isa.registry import instruction
+
+
+def mufu(b: Builder, name: str, x: Val) -> Val:
+    """A table function of the GPU."""
+    from weft.ir.mufu import mufu  # its tables: a first launch does without
+
+    return mufu(b, name, x)
+
 
 # The least denormal, 2^-149, becomes a normal number.
 _UP = 2.0**24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from weft.ir import Builder, Val
 from weft.ir.flush import from_bits
-from weft.ir.mufu import mufu
 from weft.ptx.isa.columns import WorkUnit
+from weft.ptx.isa.floating.approx import mufu
 from weft.ptx.isa.registry import instruction
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
-from weft.ir.tensor import Sources, TensorForm, multiply
 from weft.ptx.isa.columns import Accepts, InstructionWork, Participants, WorkUnit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
@@ -25,18 +25,22 @@ _LAYOUT = "row col"
 _INT8, _INT4 = "s8 u8", "s4 u4"
 
 
-def _run(w: Warp, ins: Instruction, form: TensorForm) -> None:
-    """Read the fragments `d, a, b, c`, multiply, write d."""
-    d, a, b, c = ins.operands
+def _run(
+    w: Warp, ins: Instruction, shape: str, a: str, b: str, c: str, d: str, **options: Any
+) -> None:
+    """Read the fragments `d, a, b, c`, multiply, write d. Types and options make the form."""
+    from weft.ir.tensor import Sources, TensorForm, multiply  # a first launch does without
+
+    form = TensorForm(shape, a, b, c, d, **options)
+    to, left, right, sums = ins.operands
     # Fragments of all other types are packed into 32-bit registers, accumulators of f16 too.
     operand = "f64" if form.a == "f64" else "b32"
-    keys = w.contents(a), w.contents(b)
-    x = Sources(
-        w.read_vector(a, operand), w.read_vector(b, operand), keys, w.fragments, w.contents(c), True
-    )
-    acc = w.read_vector(c, {"f16": "b32"}.get(form.c, form.c))
-    w.write_vector(d, multiply(w.b, form, x, acc, fast=w.fast_math))
-    w.fragments.sums.name(w.contents_written(d))
+    keys = w.contents(left), w.contents(right)
+    regs_a, regs_b = (w.read_vector(x, operand) for x in (left, right))
+    x = Sources(regs_a, regs_b, keys, w.fragments, w.contents(sums), True)
+    acc = w.read_vector(sums, {"f16": "b32"}.get(form.c, form.c))
+    w.write_vector(to, multiply(w.b, form, x, acc, fast=w.fast_math))
+    w.fragments.sums.name(w.contents_written(to))
 
 
 @product(
@@ -49,8 +53,7 @@ def mma_quad_pairs(
     w: Warp, ins: Instruction, *, shape: str, alayout: str, blayout: str,
     dtype: str, atype: str, btype: str, ctype: str,
 ) -> None:  # fmt: skip
-    form = TensorForm(shape, atype, btype, ctype, dtype, a_layout=alayout, b_layout=blayout)
-    _run(w, ins, form)
+    _run(w, ins, shape, atype, btype, ctype, dtype, a_layout=alayout, b_layout=blayout)
 
 
 @product(
@@ -77,7 +80,7 @@ def mma_quad_pairs(
 def mma_float(
     w: Warp, ins: Instruction, *, shape: str, dtype: str, atype: str, btype: str, ctype: str
 ) -> None:
-    _run(w, ins, TensorForm(shape, atype, btype, ctype, dtype))
+    _run(w, ins, shape, atype, btype, ctype, dtype)
 
 
 @product(
@@ -91,7 +94,7 @@ def mma_float(
     manual=_WMMA, shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT, rnd="rn rz rm rp",
 )  # fmt: skip
 def mma_f64(w: Warp, ins: Instruction, *, shape: str, rnd: str, **layout: str) -> None:
-    _run(w, ins, TensorForm(shape, "f64", "f64", "f64", "f64", mode=rnd or "rn"))
+    _run(w, ins, shape, "f64", "f64", "f64", "f64", mode=rnd or "rn")
 
 
 @product(
@@ -116,7 +119,7 @@ def mma_f64(w: Warp, ins: Instruction, *, shape: str, rnd: str, **layout: str) -
 def mma_integer(
     w: Warp, ins: Instruction, *, shape: str, satfinite: str, atype: str, btype: str, **layout: str
 ) -> None:
-    _run(w, ins, TensorForm(shape, atype, btype, "s32", "s32", saturate=bool(satfinite)))
+    _run(w, ins, shape, atype, btype, "s32", "s32", saturate=bool(satfinite))
 
 
 @product(
@@ -132,7 +135,7 @@ def mma_integer(
     op="xor and",
 )
 def mma_bits(w: Warp, ins: Instruction, *, shape: str, op: str) -> None:
-    _run(w, ins, TensorForm(shape, "b1", "b1", "s32", "s32", op=op))
+    _run(w, ins, shape, "b1", "b1", "s32", "s32", op=op)
 
 
 @product(
@@ -143,7 +146,7 @@ def mma_bits(w: Warp, ins: Instruction, *, shape: str, op: str) -> None:
 def wmma_f16(
     w: Warp, ins: Instruction, *, shape: str, dtype: str, ctype: str, **layout: str
 ) -> None:
-    _run(w, ins, TensorForm(shape, "f16", "f16", ctype, dtype))
+    _run(w, ins, shape, "f16", "f16", ctype, dtype)
 
 
 @product(
@@ -159,4 +162,4 @@ def wmma_f16(
 def wmma_float(
     w: Warp, ins: Instruction, *, shape: str, atype: str, btype: str, **layout: str
 ) -> None:
-    _run(w, ins, TensorForm(shape, atype, btype, "f32", "f32"))
+    _run(w, ins, shape, atype, btype, "f32", "f32")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from weft.errors import PtxError
-from weft.ir.tensor import TensorForm
 from weft.ir.tensor_layout import WIDTH, shape_of
-from weft.ir.tensor_sparse import SELECTORS, multiply_sparse
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.matrix.tensor import product
 from weft.ptx.model import Imm, Instruction
@@ -15,9 +13,15 @@ _VARIANT = "sp sp::ordered_metadata"
 _ACCUMULATORS = {"f16": "b32"}
 
 
-def _run(w: Warp, ins: Instruction, form: TensorForm) -> None:
+def _run(
+    w: Warp, ins: Instruction, shape: str, a: str, b: str, acc: str, *, saturate: bool = False
+) -> None:
     """Read the fragments `d, a, b, c`, metadata `e` and the selector `f`; write d."""
-    d, a, b, c, metadata, selector = ins.operands
+    from weft.ir.tensor import TensorForm  # a first launch does without
+    from weft.ir.tensor_sparse import SELECTORS, multiply_sparse
+
+    form = TensorForm(shape, a, b, acc, acc, saturate=saturate)
+    to, left, right, sums, metadata, selector = ins.operands
     count = SELECTORS[form.shape, WIDTH[form.a]]
     if not (isinstance(selector, Imm) and 0 <= selector.value < count):
         raise PtxError(
@@ -25,13 +29,14 @@ def _run(w: Warp, ins: Instruction, form: TensorForm) -> None:
             got=ins.text,
             allowed=f"a number below {count}",
         )
-    regs_a, regs_b = (w.read_vector(x, "b32") for x in (a, b))
-    acc = w.read_vector(c, _ACCUMULATORS.get(form.c, form.c))
+    regs_a, regs_b = (w.read_vector(x, "b32") for x in (left, right))
+    regs_c = w.read_vector(sums, _ACCUMULATORS.get(form.c, form.c))
     each = shape_of(form.shape)[2] * WIDTH[form.a] // 128
-    if [len(regs_a), len(regs_b), len(acc)] != [each, each, 2 if form.c == "f16" else 4]:
+    if [len(regs_a), len(regs_b), len(regs_c)] != [each, each, 2 if form.c == "f16" else 4]:
         raise ValueError("registers")  # the device says what that means
-    words, at = w.read_lanes(metadata, "b32"), selector.value
-    w.write_vector(d, multiply_sparse(w.b, form, regs_a, regs_b, acc, words, at, fast=w.fast_math))
+    chosen, at = w.read_lanes(metadata, "b32"), selector.value
+    made = multiply_sparse(w.b, form, regs_a, regs_b, regs_c, chosen, at, fast=w.fast_math)
+    w.write_vector(to, made)
 
 
 FLOAT_FORMS = [
@@ -49,13 +54,13 @@ INTEGER_FORMS = [("m16n8k32 m16n8k64", "s8 u8"), ("m16n8k64 m16n8k128", "s4 u4")
 def mma_sp_float(
     w: Warp, ins: Instruction, *, shape: str, dtype: str, atype: str, btype: str, **words: str
 ) -> None:
-    _run(w, ins, TensorForm(shape, atype, btype, dtype, dtype))
+    _run(w, ins, shape, atype, btype, dtype)
 
 
 def mma_sp_integer(
     w: Warp, ins: Instruction, *, shape: str, satfinite: str, atype: str, btype: str, **words: str
 ) -> None:
-    _run(w, ins, TensorForm(shape, atype, btype, "s32", "s32", saturate=bool(satfinite)))
+    _run(w, ins, shape, atype, btype, "s32", saturate=bool(satfinite))
 
 
 for _shape, _acc, _types in FLOAT_FORMS:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ir.tensor_layout import WIDTH, packed
-from weft.ir.tensor_operand import N
+from weft.ir.tensor_layout import WIDTH, N, packed
 from weft.records import dataclass
 
 ROWS = 16

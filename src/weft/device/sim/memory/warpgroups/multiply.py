@@ -6,7 +6,7 @@ from weft.device.sim.memory.warpgroups.product import Issued
 from weft.device.sim.memory.warpgroups.steps import WarpgroupSteps
 from weft.device.sim.memory.warpgroups.tiles import CORE, INSIDE, Gather
 from weft.ir import Builder, Val
-from weft.ir.tensor_operand import N
+from weft.ir.tensor_layout import N
 from weft.ptx.isa.matrix.warpgroup_form import PIECE, PIECES, REGISTER, ROWS, WarpgroupForm
 
 _OF_B = 1 << 32

@@ -20,7 +20,7 @@ from weft.device.sim.tools.sanitizer.asynchronous.tile_records import WARPGROUP,
 from weft.device.sim.tools.sanitizer.asynchronous.tile_shapes import CorePlace, TileShapes
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.ir import Builder, Val
-from weft.ir.tensor_operand import N
+from weft.ir.tensor_layout import N
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Async, AsyncStep, Completion
 from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of
