@@ -359,7 +359,7 @@ __global__ void k(const half* x, float* y) {
 }
 
 // case: a_peer_writes_the_tile   kind: data race   grid: 2   block: 128   cluster: 2   args: u16[1024]=1 f32[1024]
-__global__ void k(const half* x, float* y) {
+__global__ void __cluster_dims__(2) k(const half* x, float* y) {
     __shared__ alignas(1024) half s[64 * 16];
     unsigned far;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(at(s)), "r"(rank() ^ 1));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import prod
 from typing import Any
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess, touching
@@ -76,7 +77,9 @@ class Sanitizing(Watcher):
         self.clustered = program.clusters
         tiles = is_used(code)
         self.locks = any(x.barrier for i in code for x in decode(i).row.effects)
-        ranks = BlockState.MAX_RANKS if self.clustered else 1
+        # Blocks of the largest cluster, unless the kernel says how many it has.
+        sizes = program.function.directives.get("reqnctapercluster", (BlockState.MAX_RANKS,))
+        ranks = max(2, prod(sizes)) if self.clustered else 1
         self.layout = BlockState(
             program.warps, program.local_bytes, self.masks, reach.nbytes, tiles,
             locks=self.locks, ranks=ranks,
