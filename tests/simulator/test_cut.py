@@ -13,7 +13,6 @@ import pytest
 
 import weft
 from weft.device.sim.emit.generate import generate
-from weft.device.sim.run import compile as compiler
 from weft.ir.cut import LARGE, PART, cut
 from weft.ptx.parse import parse
 
@@ -102,7 +101,7 @@ def test_results_do_not_depend_on_cuts(monkeypatch: pytest.MonkeyPatch, tmp_path
     results = []
     for i, how in enumerate((lambda text: text, finely)):
         monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / str(i)))
-        monkeypatch.setattr(compiler, "cut", how)
+        monkeypatch.setattr("weft.ir.cut.cut", how)
         results.append(launched(weft.cuda(SOURCE)))
     assert counts[0] > 10
     assert np.array_equal(results[0], results[1])

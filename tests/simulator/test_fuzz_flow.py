@@ -17,7 +17,6 @@ import reference
 import weft
 from random_code import SCRATCH, STORED
 from random_programs import Maker, setting
-from weft.device.sim.run import compile as compiler
 from weft.ir.cut import cut
 from weft.ptx.parse import parse
 
@@ -83,5 +82,5 @@ def test_straight(name: str, seed: str) -> None:
 def test_cut(name: str, seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Full code in functions of a few lines, as large kernels have it."""
     monkeypatch.setenv("WEFT_DRAFTS", "0")
-    monkeypatch.setattr(compiler, "cut", partial(cut, large=0, part=100))
+    monkeypatch.setattr("weft.ir.cut.cut", partial(cut, large=0, part=100))
     run_both(Maker(f"{seed} {name}").graph(), f"{seed} {name}")

@@ -92,8 +92,8 @@ class Step:
     """One launch. Numbers and structs are fixed; addresses are set in each call.
 
     cluster  the blocks of a cluster; None: none
-    early    the kernel calls wait_for_kernels() of weft/launch.cuh before it uses global memory, so
-             its blocks may start before the kernel before it has ended
+    early    the kernel calls wait_for_kernels() of weft/early_launch.cuh before it uses global
+             memory, so its blocks may start before the kernel before it has ended
     """
 
     kernel: Kernel

@@ -3,7 +3,7 @@
 #include <weft/block.cuh>
 #include <weft/cluster.cuh>
 #include <weft/convert.cuh>
-#include <weft/launch.cuh>
+#include <weft/early_launch.cuh>
 #include "pipelined.cuh"
 #include "store.cuh"
 

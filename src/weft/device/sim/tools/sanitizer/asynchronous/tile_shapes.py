@@ -4,8 +4,8 @@ A tensor copy leaves a word for each 16 bytes: which copy wrote them, the line o
 of the line, and the swizzle of the map. What a thread writes has no such word, and is not checked.
 A product reads cores of 8 rows of 16 bytes. In a tile that one copy wrote, these are the same unit
 of 8 consecutive lines, whichever way the matrix is stored; with another swizzle, or another width
-of the lines, they are not. The strides of a descriptor may lead out of the tile: into memory that
-nothing has written, or, in steps of a wrong number of lines, to what another copy wrote.
+of the lines, they are not. The strides of a descriptor may lead out of the tile, in steps of a
+wrong number of lines: into memory that nothing has written, or to what another copy wrote.
 """
 
 from __future__ import annotations
@@ -135,8 +135,11 @@ class TileShapes:
     def read(self, b: Builder, state: Val, record: Val, mode: Val) -> None:
         """All cores of an operand have been looked at."""
         laid, missing = word(b, state, _State.LAID), word(b, state, _State.MISSING)
-        left = word(b, state, _State.FLAGS).eq(_State.STRIDE | _State.MIXED)
-        with b.when(laid.ne(0) & (missing.ne(0) | left), rare=True):
+        flags = word(b, state, _State.FLAGS)
+        # Whole lines behind the last one belong to results that a kernel may drop.
+        lost = missing.ne(0) & (flags & _State.STRIDE).ne(0)
+        left = lost | flags.eq(_State.STRIDE | _State.MIXED)
+        with b.when(laid.ne(0) & left, rare=True):
             unwritten = missing.ne(0).zext("i64") << TileShape.UNWRITTEN
             place = missing.ne(0).select(missing - 1, b.integer("i64", 0)) | unwritten
             self._report(b, self.w.p, FindingKind.TILE_LEFT, record, laid, place, mode)

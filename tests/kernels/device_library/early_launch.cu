@@ -1,5 +1,5 @@
-// Calls every function of weft/launch.cuh.
-#include <weft/launch.cuh>
+// Calls every function of weft/early_launch.cuh.
+#include <weft/early_launch.cuh>
 
 // y = 2 x + 1, by kernels that may start early.
 __global__ void next(const float* x, float* y) {

@@ -1,4 +1,4 @@
-"""weft/launch.cuh: the results of kernels that wait for each other."""
+"""weft/early_launch.cuh: the results of kernels that wait for each other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def test_a_kernel_waits_for_the_one_before() -> None:
     x = np.arange(128, dtype=np.float32)
     for _ in range(3):
         y = np.zeros_like(x)
-        run("launch", "next", (4, 32), x, y)
+        run("early_launch", "next", (4, 32), x, y)
         np.testing.assert_array_equal(y, 2 * x + 1)
         x = y
