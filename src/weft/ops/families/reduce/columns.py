@@ -23,7 +23,11 @@ from weft.ops.families.reduce.views import MOST_DIMS, ReductionView, Walks, rema
 
 
 class _ColumnGrid(NamedTuple):
-    """The work of blocks and threads: each thread takes `rows` rows, and `beside` loads of each."""
+    """The work of blocks and threads: each thread takes `rows` rows, and `beside` loads of each.
+
+    loaded   bytes of a load
+    fetched  bytes of memory that it takes; more where neighbours are not wanted
+    """
 
     tiles: int
     parts: int
@@ -31,6 +35,7 @@ class _ColumnGrid(NamedTuple):
     rows: int
     beside: int
     loaded: int
+    fetched: int
 
     def time(self, gpu: Target, moved: float) -> float:
         """Modelled seconds to reduce so many bytes."""
@@ -42,7 +47,7 @@ class _ColumnGrid(NamedTuple):
         joins = self.beside * (self.deep - 1).bit_length() * model.JOIN_TIME
         joining = joins * min(resident, cdiv(blocks, gpu.sms))
         busy = max(
-            moving(gpu, moved, blocks, min(turns, rows) * self.beside * self.loaded),
+            moving(gpu, moved, blocks, min(turns, rows) * self.beside * self.fetched),
             (cdiv(rows, turns) * model.LOAD_LATENCY + joining) * waves,
         )
         if self.parts > 1:
@@ -77,7 +82,8 @@ def of_columns(job: ReductionJob) -> list[Candidate]:
         slow = model.SHORT_LINE_FACTOR if short else 1.0
         wanted = _blocks(gpu, moved)
         for parts in parts_of(tiles, cdiv(view.n, deep), gpu, least=4, wanted=wanted):
-            shape = _ColumnGrid(tiles, parts, deep, cdiv(view.n, deep), beside, vector * size)
+            loaded = vector * size
+            shape = _ColumnGrid(tiles, parts, deep, cdiv(view.n, deep), beside, loaded, loaded)
             time = shape.time(gpu, moved * slow)
             why = f"{tiles * parts} blocks read and write {moved:,} bytes"
             build = functools.partial(plans.reduced, job, vector, width, parts, None, beside)
@@ -123,7 +129,8 @@ def _of_walks(job: ReductionJob, walks: Walks) -> list[Candidate]:
     vector = _vector(x.itemsize, out, n, x.aligned, whole) if near else 1
     apart = min(abs(reduced.strides[0][-1]), abs(outside.strides[0][-1]) or LINE)
     # A sector is 32 bytes.
-    moved = x.numel * min(SECTOR, x.itemsize * max(1, apart)) + rows * out.dtype.itemsize
+    fetched = min(SECTOR, x.itemsize * max(1, apart))
+    moved = x.numel * fetched + rows * out.dtype.itemsize
     found = []
     for beside in (1,) if along else _beside(vector * x.itemsize):
         width = _strided_width(gpu, n, cdiv(rows // vector, beside), along)
@@ -131,7 +138,10 @@ def _of_walks(job: ReductionJob, walks: Walks) -> list[Candidate]:
         if beside > 1 and (deep > 1 or tiles < 2 * gpu.sms):
             continue
         for parts in parts_of(tiles, cdiv(n, deep), gpu, least=4, wanted=_blocks(gpu, moved)):
-            shape = _ColumnGrid(tiles, parts, deep, 2 * cdiv(n, deep), beside, vector * x.itemsize)
+            loaded = vector * x.itemsize
+            shape = _ColumnGrid(
+                tiles, parts, deep, 2 * cdiv(n, deep), beside, loaded, vector * fetched
+            )
             addressing = rows // vector * model.ADDRESS_INSTRUCTIONS / (gpu.fp32 / 2)
             time = max(shape.time(gpu, moved), model.START_TIME + addressing)
             name = f"strided{' along' if along else ''}, {width} columns"

@@ -1,7 +1,8 @@
 """Models the time of sorting kernels.
 
-The figures are estimates for an NVIDIA H200 (132 SMs, 1.98 GHz) from the instructions of each
-kernel; `weft tune` measures the candidates of a call where they are off.
+The figures are for an NVIDIA H200 (132 SMs, 1.98 GHz). Those of digits and tallies were fitted to
+the candidates of `benchmarks/records/sort_candidates.jsonl`, the others are estimates from the
+instructions of each kernel; `weft tune` measures the candidates of a call where they are off.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ class Figures:
 
     exchange      warp instructions of an element's step in a bitonic network, per 32-bit word
     digit         warp instructions to rank and move an element by one digit in shared memory
+    pass_digit    the same through memory
+    large_tile    factor on it for tiles of more than 8 warps
+    look_back     seconds per tile under way until a tile knows the sums of those before it
     bins          warp instructions per warp to clear, sum and scan the counts of one digit
     selected      warp instructions of an element while the k-th key of its tile is found
     searched      warp instructions of a step of a binary search
@@ -33,12 +37,15 @@ class Figures:
     """
 
     exchange: float = 4.0
-    digit: float = 48.0
+    digit: float = 74.0
+    pass_digit: float = 154.0
+    large_tile: float = 1.12
+    look_back: float = 0.026e-6
     bins: float = 150.0
     selected: float = 24.0
     searched: float = 12.0
-    tallied: float = 0.9e9
-    tallied_by_lanes: float = 6e9
+    tallied: float = 3.5e9
+    tallied_by_lanes: float = 10e9
     issue: float = 3.5e9
     alone: float = 0.12
     latency: float = 2.5e-6

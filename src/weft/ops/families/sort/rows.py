@@ -148,13 +148,17 @@ def _of_tile(job: Job, tile: Tile) -> Candidate:
     blocks, gpu = r.rows * tiles, job.gpu
     shared = tile.size * max(size, 4)
     held = model.resident(gpu, 32 * tile.warps, shared + _fixed(tile))
-    steps = tile.items * (H200.digit + 12) + H200.bins
+    digit = H200.pass_digit * (H200.large_tile if tile.warps > PASSES[0].warps else 1)
+    steps = tile.items * digit + H200.bins
+    waiting = H200.latency + min(tiles, held * gpu.sms) * H200.look_back
     wide = size + (4 if job.indices is not None else 0)
     between = model.moved(gpu, 2 * (size - 1) * r.rows * r.n * wide)
-    busy = size * (model.busy(gpu, blocks, tile.warps, held, steps) + H200.latency)
+    busy = size * (model.busy(gpu, blocks, tile.warps, held, steps) + waiting)
     clear = H200.clear + 4 * size * blocks * BINS / H200.clear_rate
-    time = (size + 1) * gpu.launch + clear + max(_io(job, False) + between, busy)
-    time += model.moved(gpu, r.rows * r.n * size) + H200.latency
+    busy = max(_io(job, False) + between, busy)
+    busy += model.moved(gpu, r.rows * r.n * size) + H200.latency
+    # The host makes launches while the GPU runs those before.
+    time = max((size + 1) * gpu.launch + clear, busy)
     name = f"{size} radix passes, {tile.warps} warps x {tile.items}"
     why = f"{blocks} tiles"
     return Candidate(name, time, why, functools.partial(_radix, job, tile, tiles))
