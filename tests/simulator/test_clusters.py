@@ -19,6 +19,7 @@ from weft.device import models
 from weft.device.base import LaunchConfig
 from weft.device.clusters import check_cluster
 from weft.device.occupancy import active_clusters, occupancy
+from weft.device.sim import schedules
 from weft.device.sim.emit.generate import generate
 from weft.kernels import Module
 from weft.ptx.parse import parse
@@ -237,8 +238,10 @@ def test_deadlocks_name_who_waits_where(name: str, how: str) -> None:
     assert "block (0, 0, 0)" in error.got and "block (1, 0, 0)" in error.got
 
 
-def test_a_deadlock_names_the_bytes_of_a_multicast() -> None:
-    error = failure("multicasts_too_little", np.zeros(64, np.int32))
+@pytest.mark.parametrize("schedule", ["", "random:3"])
+def test_a_deadlock_names_the_bytes_of_a_multicast(schedule: str) -> None:
+    with schedules.named(schedule):
+        error = failure("multicasts_too_little", np.zeros(64, np.int32))
     assert isinstance(error, weft.Deadlock)
     assert "block (1, 0, 0) warp 0 waits for an mbarrier" in error.got
     assert "272 bytes are expected, 256 have arrived" in error.got

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import field
 
 from weft.device.base import Dim3
@@ -100,6 +101,10 @@ class KernelProgram:
     def is_cut(self, ins: Instruction) -> bool:
         """Return whether a warp may be suspended before the instruction: it starts a block."""
         return any(ins.index in x for x in (self.switches, self.awaits, self.holds))
+
+    def blocks_from(self, wanted: Collection[int]) -> list[int]:
+        """The blocks that start with one of these instructions."""
+        return [b.index for b in self.graph.blocks if b.code and b.code[0].index in wanted]
 
     @property
     def threads(self) -> int:

@@ -12,12 +12,12 @@ other in a loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, may_wait, spin_heads
-from weft.ptx.cfg import EXIT, BasicBlock, Graph
+from weft.ptx.cfg import EXIT, BasicBlock
 from weft.ptx.isa.columns import AsyncStep, Control, Ordering, Participants
 from weft.ptx.model import Instruction, Label
 from weft.records import dataclass
@@ -187,8 +187,3 @@ def _pairs(
                 found.add(ins.index)
             then |= here
     return found
-
-
-def blocks(graph: Graph, wanted: Collection[int]) -> list[int]:
-    """The blocks that start with one of these instructions."""
-    return [b.index for b in graph.blocks if b.code and b.code[0].index in wanted]

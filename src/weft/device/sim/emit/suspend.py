@@ -1,4 +1,7 @@
-"""Suspending and resuming a warp: the state that is saved, and the points where it resumes."""
+"""Suspending and resuming a warp: the state that is saved, and the points where it resumes.
+
+A warp of plain code is suspended only where it waits (`Undisturbed`).
+"""
 
 from __future__ import annotations
 
@@ -182,3 +185,37 @@ class Suspension:
         others = self.words.load(FrameFields.LOWEST).ne(NOTHING_PENDING)
         with b.when((named & ~lanes).ne(0) & others, rare=True):
             self.let_others_run(block, block.index)
+
+
+class Undisturbed:
+    """The switches of a warp under emission: none. `switching.preemption` has others."""
+
+    blocks: frozenset[int] = frozenset()
+    """Blocks at whose start a warp may be suspended."""
+
+    def prologue(self) -> None:
+        """Emit what comes before the first block."""
+
+    def enter(self, block: BasicBlock) -> None:
+        """Emit what comes at the start of a block."""
+
+    def leave(self) -> None:
+        """Emit what comes at the end of the warp, before its delayed stores land."""
+
+    def may_go_on(self, due: Val, block: BasicBlock, target: int) -> Val:
+        """True at run time if lanes go on from a block to `target`; `due`: no others come first."""
+        return due
+
+    def swaps(self, first: int, later: int) -> bool:
+        """Return whether lanes that a branch sends to `later` may run before those at `first`."""
+        return False
+
+    def swap(self) -> Val:
+        """True at run time if the later side of a branch runs first."""
+        raise NotImplementedError
+
+    def dispatch(self) -> None:
+        """Emit what comes before the lanes that are due run."""
+
+    def rotate(self) -> None:
+        """Emit what comes before lanes run out of order."""

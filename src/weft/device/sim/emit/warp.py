@@ -201,6 +201,7 @@ class WarpEmitter(WarpOperands):
 
     def clear_shared_state(self, b: Builder, frames: Val) -> None:
         """Empty what the first warp of a block keeps for all, where another may start first."""
+        self.ledger.clear(b, frames)
         self.bulk.clear(b, frames)
         if self._multiplies:
             self.warpgroups.clear(b, frames)

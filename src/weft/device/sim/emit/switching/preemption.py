@@ -12,7 +12,7 @@ from typing import Protocol
 
 from weft.device.sim.analyse import switches
 from weft.device.sim.emit.pending_lanes import PendingQueue
-from weft.device.sim.emit.suspend import Suspending, Suspension
+from weft.device.sim.emit.suspend import Suspending, Suspension, Undisturbed
 from weft.device.sim.emit.switching import allowance
 from weft.device.sim.layout import (
     NOTHING_PENDING,
@@ -37,38 +37,32 @@ class Preempted(Suspending, Protocol):
     delays: Delays | None
 
 
-class Preemption:
+class Preemption(Undisturbed):
     """The switches of a warp under emission."""
 
     def __init__(self, e: Preempted, pending: PendingQueue, suspension: Suspension) -> None:
         self.e, self.pending, self.suspension = e, pending, suspension
-        self.places, self.holds = (
-            set(switches.blocks(e.program.graph, x)) for x in (e.program.switches, e.program.holds)
+        self._places, self._holds_at = (
+            set(e.program.blocks_from(x)) for x in (e.program.switches, e.program.holds)
         )
-        self._parts = set(switches.blocks(e.program.graph, e.program.parts))
-        self._polling = switches.polling(e.program) if e.program.scheduled else set()
+        self.blocks = frozenset(self._places | self._holds_at)
+        self._parts = set(e.program.blocks_from(e.program.parts))
+        self._polling = switches.polling(e.program)
 
     def prologue(self) -> None:
         """A call of the warp is a turn of some length."""
         e, b = self.e, self.e.b
-        if not e.timing.on:
-            return
         self._left, self._ahead, self._held = (b.alloca("i32") for _ in range(3))
         b.store(_turn(b, e.timing.memory()), self._left)
         for flag in (self._ahead, self._held):
             b.store(b.integer("i32", 0), flag)
 
-    @property
-    def blocks(self) -> set[int]:
-        """Blocks at whose start a warp may be suspended."""
-        return self.places | self.holds
-
     def enter(self, block: BasicBlock) -> None:
         """The start of a block: the turn may end here, or some lanes may go on alone."""
         e, b = self.e, self.e.b
-        if block.index in self.holds:
+        if block.index in self._holds_at:
             self._hold(block)
-        if block.index not in self.places:
+        if block.index not in self._places:
             return
         e.ins = block.code[0]
         left = b.load("i32", 0, self._left) - 1
@@ -186,14 +180,12 @@ class Preemption:
 
     def dispatch(self) -> None:
         """The lanes that are due next do not run ahead."""
-        if self.e.timing.on:
-            self.e.b.store(self.e.b.integer("i32", 0), self._ahead)
+        self.e.b.store(self.e.b.integer("i32", 0), self._ahead)
 
     def rotate(self) -> None:
         """Lanes get the turn out of order: they may run ahead."""
-        if self.e.timing.on:
-            ahead = self.e.timing.chance(ScheduleFields.AHEAD)
-            self.e.b.store(ahead.zext("i32"), self._ahead)
+        ahead = self.e.timing.chance(ScheduleFields.AHEAD)
+        self.e.b.store(ahead.zext("i32"), self._ahead)
 
 
 def _turn(b: Builder, at: Val) -> Val:
