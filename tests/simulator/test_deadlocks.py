@@ -7,12 +7,14 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import weft
 from everyday import load
+from weft.device.sim.run.failures import deadlock_detection
 
 BUSY = 8
 
@@ -226,3 +228,13 @@ def test_the_awaited_element(
         weft.cuda(AWAITED).kernel(kernel)[grid, 64](*arguments)
     warps = found.value.got.splitlines()
     assert f" ({says}): " in warps[-1] if says else "holds" not in found.value.got, found.value.got
+
+
+def test_a_launch_is_told_from_the_one_before_it() -> None:
+    """A new launch may have the memory of an old one, and has changed as much: it is another."""
+    arena = SimpleNamespace(workers=[])
+    seen = set()
+    for _ in range(100):
+        with deadlock_detection.Watch(arena):  # type: ignore[arg-type]
+            seen.add(deadlock_detection._activity())
+    assert len(seen) == 100

@@ -31,37 +31,37 @@ class ScheduleFields:
     AT_ISSUE, AT_COMMIT, AT_TEST = 8, 16, 24
     """Chances that an asynchronous operation completes when it is issued, when its group is
     committed, and when a test of its mbarrier would fail."""
-    READ_LATE = 200
+    READ_LATE = 32
     """The chance that `cp.async` reads its source when it lands."""
-    DELAY, HOLD = 208, 216
+    DELAY, HOLD = 40, 48
     """Chances that a store of `analyse.delays` is delayed, and that its warp is suspended before it
     lands."""
-    BLOCK_BASE, BLOCK_STEP, BLOCK_FIRST = 32, 40, 48
+    BLOCK_BASE, BLOCK_STEP, BLOCK_FIRST = 56, 64, 72
     """Block BASE + i of the launch is block BASE + (FIRST + i * STEP) modulo their number."""
-    RANKS, REORDER = 56, 64
+    RANKS, REORDER = 80, 88
     """The order of a block's warps: a value of `WarpOrder`. The chance that a turn is given out of
     this order."""
-    TURNS, SPAN = 72, 80
+    TURNS, SPAN = 96, 104
     """A block gets so many turns of its warps, and a number below SPAN more, before another block
     is tried."""
-    SUSPEND, LATE = 88, 96
+    SUSPEND, LATE = 112, 120
     """Chances that a warp is suspended before an instruction of `analyse.switches`, and that some
     warps are where a block starts or leaves a barrier."""
-    DEEP, WAKE, RENEW, SALT = 224, 104, 112, 120
+    DEEP, WAKE, RENEW, SALT = 128, 136, 144, 152
     """Chances that a warp which is suspended wakes last, that a block wakes one although others
     could run, and that all warps get new priorities when one wakes; the number from which their
     priorities follow."""
-    PART, SWAP, AHEAD = 128, 136, 144
+    PART, SWAP, AHEAD = 160, 168, 176
     """Chances that some lanes of a warp go on alone, that the side of a branch that comes later in
     the code runs first, and that lanes that have the turn go on as far as they can."""
-    CREDIT, PARTINGS = 152, 160
+    CREDIT, PARTINGS = 184, 192
     """Suspensions and partings that are left: see `switching.allowance`."""
-    BUSY, QUIET = 168, 176
+    BUSY, QUIET = 200, 208
     """Blocks that run; rounds of blocks since a warp last got on."""
-    BEST, WAKES = 184, 192
+    BEST, WAKES = 216, 224
     """The highest priority of the warps that sleep, as far as blocks have told; the warps that wake
     next, whatever their priorities, where many blocks run."""
-    SIZE = 256
+    SIZE = 232
 
 
 class WarpOrder:

@@ -16,6 +16,7 @@ epoch. A busy machine only makes an epoch longer.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Set
@@ -35,6 +36,7 @@ class Watch:
         self.expired = False
         self.deadlocked = False
         self.thread = threading.get_ident()
+        self.number = next(_numbers)
 
     def __enter__(self) -> Watch:
         with _lock:
@@ -81,6 +83,7 @@ class Watch:
 
 
 _lock = threading.Lock()
+_numbers = itertools.count()
 _running: list[Watch] = []
 _epoch = 0
 _seen: tuple[object, ...] = ()
@@ -102,8 +105,9 @@ def _look() -> bool:
 
 def _activity() -> tuple[object, ...]:
     """A value that changes when anything but a waiting loop has run."""
-    # A launch that has begun or ended is a change, too: hence the identities.
-    return (host(), *map(id, _running), *(w.changes() for w in _running))
+    # A launch that has begun or ended is a change, too: hence the numbers. `id` is no number, since
+    # a new launch may be where the one before it was.
+    return (host(), *(w.number for w in _running), *(w.changes() for w in _running))
 
 
 def running() -> int:
