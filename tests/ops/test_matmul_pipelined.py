@@ -115,6 +115,17 @@ def test_a_bias_of_each_element_and_batches(turned: bool) -> None:
     close(run("matmul", tile, turned, many, shared), many.double() @ b.double())
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("schedule", ["first", "last"])
+def test_each_tile_of_a_block_has_its_bias(turned: bool, schedule: str) -> None:
+    """One block computes all tiles, the last ones beyond the edges."""
+    a, b = matrix(72, 64, HALF, False, 12), matrix(64, 104, HALF, True, 13)
+    bias = draw.seeded(14).normal((104,)).to(HALF)
+    with weft.schedule(schedule):
+        result = run("addmm", PipelinedTile(64, 48), turned, bias, a, b, "", sms=1)
+    close(result, a.double() @ b.double() + bias.double())
+
+
 @pytest.mark.parametrize("splits", [1, 2])
 def test_the_sanitizer_finds_nothing(splits: int) -> None:
     a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)

@@ -61,7 +61,7 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
     name = source.template(
         "pipelined" if alone else "pipelined_beside", source.ctype(p.out.dtype), *words,
-        a.k_major, b.k_major, transposed, whole, p.activation, p.row_bias,
+        a.k_major, b.k_major, transposed, whole, p.activation, _bias_kind(p),
     )  # fmt: skip
     kernel = source.kernel("matmul/pipelined.cu", name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
@@ -79,6 +79,13 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
     return Plan((*p.before, step), (p.out,), p.scratch)
+
+
+def _bias_kind(p: Product) -> int:
+    """The kernel's number for a bias: none, for each column, for each row, for each element."""
+    if p.bias is None:
+        return 0
+    return 1 if p.bias.m == 0 else 2 if p.bias.n == 0 else 3
 
 
 def _map(kind: ElementType, x: Operand, side: Side, extent: int, p: Product, along: int) -> Map:

@@ -47,9 +47,9 @@ class PipelinedTile(NamedTuple):
 
     @property
     def staging(self) -> int:
-        """Bytes through which the warps store their results."""
+        """Bytes through which the warps store their results, and of a bias for each column."""
         width = 64 if self.resident == 1 and self.bm <= 192 else 32
-        return self.bm // 16 * max(16 * (width + 8), 32 * 24) * 2
+        return self.bm // 16 * (max(16 * (width + 8), 32 * 24) + self.bn // self.splits) * 2
 
     def stages(self, gpu: Target, stage: int) -> int:
         """Stages that fit."""

@@ -64,14 +64,14 @@ struct Work {
 
 // RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves
 // registers from the warpgroup that copies to those that multiply. SPLITS blocks of a cluster share
-// the K of a tile. TRANSPOSED, WHOLE, EACH: see store.cuh.
+// the K of a tile. TRANSPOSED, WHOLE: see store.cuh; BIAS: bias.cuh.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
-          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
+          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
                                const Problem& p) {
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
     using Results =
-        ResultStore<T, TRANSPOSED, WHOLE, EACH, ACTIVATION, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
+        ResultStore<T, TRANSPOSED, WHOLE, ACTIVATION, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
     using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
     constexpr int THREADS = BM * 2;
     extern __shared__ __align__(1024) unsigned char bytes[];
@@ -104,44 +104,47 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
     barrier_sync<THREADS + 32>(2);
     start_next_kernel();
     wait_for_kernels();
+    constexpr int MINE = G::ACROSS / SPLITS;  // times 8 columns are stored
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
-    T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE) + warp * Results::ELEMENTS;
+    TileBias<T, BIAS, MINE * 8> added;
+    T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE);
+    T* columns = staging + THREADS / 32 * Results::ELEMENTS + warp * MINE * 8;
+    staging += warp * Results::ELEMENTS;
     for (int at = first; at < works; at += gridDim.x / SPLITS) {
-        tile.multiply(ring, stages, consumer, mine);
         Work work = Work::number<BM, BN>(at, p);
-        const T* added = bias ? bias + work.batch * p.batch_bias : bias;
+        int row = work.row + warp * 16, column = work.column + part * MINE * 8;
+        added.fetch(bias + work.batch * p.batch_bias, columns, p, row, column);
+        tile.multiply(ring, stages, consumer, mine);
+        added.share();
         T* to = C + work.batch * p.batch_c;
-        int row = work.row + warp * 16;
         if constexpr (SPLITS == 1) {
-            Results::store(tile.of, staging, to, added, p, row, work.column);
+            Results::store(tile.of, staging, to, added, p, row, column);
         } else {
-            constexpr int MINE = G::ACROSS / SPLITS;
             float sums[MINE][4];
             add_shares<SPLITS, G::ACROSS, THREADS>(tile.of, sums, reinterpret_cast<float4*>(start));
-            Results::store(sums, staging, to, added, p, row,
-                           work.column + cluster_block() * MINE * 8);
+            Results::store(sums, staging, to, added, p, row, column);
         }
     }
 }
 
 // A block for an SM: a warpgroup copies.
 template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
-          bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
+          bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
               const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE, ACTIVATION,
-                   EACH>(A, B, bias, C, p);
+                   BIAS>(A, B, bias, C, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
 // each thread too few registers, so they are named.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
-          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, bool EACH>
+          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                      const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, EACH>(A, B, bias, C, p);
+                   ACTIVATION, BIAS>(A, B, bias, C, p);
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <weft/convert.cuh>
 #include <weft/mma.cuh>
+#include "bias.cuh"
 #include "problem.cuh"
 
 // Stores a warp's part of a tile in shared memory, with bias and activation. EACH: rows differ in
@@ -92,8 +93,8 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
 // Stores results of tensor cores: 16 rows of N times 8 columns for a warp, with bias and
 // activation. WIDTH columns at a time take the way through shared memory, so that lanes store
 // neighbours. TRANSPOSED: the columns of C are contiguous, not its rows. WHOLE: these begin at
-// multiples of 16 bytes. EACH: rows differ in their bias.
-template <class T, bool TRANSPOSED, bool WHOLE, bool EACH, int ACTIVATION, int ROW_WIDTH>
+// multiples of 16 bytes.
+template <class T, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int ROW_WIDTH>
 struct ResultStore {
     static constexpr int WIDTH = TRANSPOSED ? 32 : ROW_WIDTH,
                          // 16 bytes more than a row: eight rows lie in different banks
@@ -101,8 +102,8 @@ struct ResultStore {
                          ELEMENTS = (TRANSPOSED ? WIDTH : 16) * PITCH;  // of shared memory
 
     // Stores `of` at row r0 and column c0 of C; `mine` is shared memory of the warp.
-    template <int N>
-    static __device__ void store(const float (&of)[N][4], T* mine, T* C, const T* bias,
+    template <int N, class Bias>
+    static __device__ void store(const float (&of)[N][4], T* mine, T* C, const Bias& bias,
                                  const Problem& p, int r0, int c0) {
         constexpr int PARTS = N * 8 / WIDTH, REST = N % (WIDTH / 8);
 #pragma unroll
@@ -111,16 +112,16 @@ struct ResultStore {
         if constexpr (REST) store_part<REST>(of, N - REST, mine, C, bias, p, r0, c0);
     }
     // Stores `COUNT` times 8 columns from of[first] on.
-    template <int COUNT, int N>
+    template <int COUNT, int N, class Bias>
     static __device__ void store_part(const float (&of)[N][4], int first, T* mine, T* C,
-                                      const T* bias, const Problem& p, int r0, int c0) {
-        c0 += first * 8;
+                                      const Bias& bias, const Problem& p, int r0, int c0) {
         __syncwarp();  // the part before has been read
 #pragma unroll
         for (int n = 0; n < COUNT; n += 2) {
             unsigned words[4] = {};
-            round(words, of[first + n], bias, p, r0, c0 + n * 8);
-            if (n + 1 < COUNT) round(words + 2, of[first + n + 1], bias, p, r0, c0 + n * 8 + 8);
+            round(words, of[first + n], bias, p, r0, c0, (first + n) * 8);
+            if (n + 1 < COUNT)
+                round(words + 2, of[first + n + 1], bias, p, r0, c0, (first + n + 1) * 8);
             if constexpr (TRANSPOSED) {
                 // Matrices are those of 8 rows of C below each other, then those beside them.
                 int lane = lane_index(), column = n * 8 + lane % 8 + lane / 16 * 8;
@@ -131,28 +132,17 @@ struct ResultStore {
             }
         }
         __syncwarp();
-        write<COUNT * 8>(mine, C, p, r0, c0);
+        write<COUNT * 8>(mine, C, p, r0, c0 + first * 8);
     }
-    static __device__ void round(unsigned* words, const float (&of)[4], const T* bias,
-                                 const Problem& p, int r0, int c0) {
+    template <class Bias>
+    static __device__ void round(unsigned* words, const float (&of)[4], const Bias& bias,
+                                 const Problem& p, int r0, int c0, int offset) {
         float value[4] = {of[0], of[1], of[2], of[3]};
-        if (bias) add(value, bias, p, r0, c0);
+        bias.add(value, p, r0, c0, offset);
 #pragma unroll
         for (int half = 0; half < 2; ++half)
             words[half] = pack<T>(short_activated<ACTIVATION>(value[half * 2]),
                                   short_activated<ACTIVATION>(value[half * 2 + 1]));
-    }
-    static __device__ void add(float (&value)[4], const T* bias, const Problem& p, int r0, int c0) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            int row = r0 + c_row(i), column = c0 + c_column(i);
-            if (EACH && row < p.M && column < p.N)
-                value[i] += to<float>(bias[row * p.row_bias + column * p.column_bias]);
-            if (!EACH && i < 2 && column < p.N) {
-                float added = to<float>(bias[column * p.column_bias]);
-                value[i] += added, value[i + 2] += added;
-            }
-        }
     }
     template <int COLUMNS>
     static __device__ void write(const T* mine, T* C, const Problem& p, int r0, int c0) {
