@@ -138,6 +138,9 @@ def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, 
         "language": rung.language,
         "precision": rung.precision,
     }
+    if model.compute_capability < rung.needs:
+        needs, given = ("sm_{}{}".format(*c) for c in (rung.needs, model.compute_capability))
+        return RungResult(**header, missing=f"needs {needs}; {model.name} is {given}"), None
     try:
         prepare(rung, device)
         runner = Runner(rung, op, sms=model.sms, empty=zeros)

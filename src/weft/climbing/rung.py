@@ -6,9 +6,10 @@
     // launch: matmul<<<(cdiv(N, 32), cdiv(M, 32)), (32, 32)>>>
 
 Keys of a header: `rung`, `idea`, `launch` (several are run in order), `scratch` (arrays that live
-from launch to launch), `clear` (an array that is zeroed before), `expect` (facts that the
-simulator's counters must bear out), `lesson` (what was measured, and why), `precision`, `arrays`
-(torch, or numpy for code that runs on the CPU), `bench` (sizes to time a slow rung on).
+from launch to launch), `clear` (an array that is zeroed before), `map` (a tensor map of an array:
+see maps.py), `needs` (the least architecture, e.g. sm_90), `expect` (facts that the simulator's
+counters must bear out), `lesson` (what was measured, and why), `precision`, `arrays` (torch, or
+numpy for code that runs on the CPU), `bench` (sizes to time a slow rung on).
 Launches that need more than an expression are written in Python: in `launch.py` beside the rung, a
 function with the name of the rung's file yields (kernel, grid, block, bytes of shared memory). Its
 `DEFINES` are macros of all rungs: the structs of kernels that a rung includes.
@@ -29,6 +30,8 @@ from types import ModuleType
 from typing import Any
 
 from weft import kernels
+from weft.climbing import maps
+from weft.climbing.maps import MapSpec
 from weft.errors import ArgumentError, MissingDependency
 from weft.installation import pip_install
 from weft.kernels import Launch
@@ -36,8 +39,8 @@ from weft.measure.expressions import whole, wholes
 from weft.measure.op import ArraySpec, Op, array_specs, split
 
 KEYS = (
-    "rung", "idea", "launch", "scratch", "clear", "expect", "lesson", "precision", "arrays",
-    "bench",
+    "rung", "idea", "launch", "scratch", "clear", "map", "needs", "expect", "lesson", "precision",
+    "arrays", "bench",
 )  # fmt: skip
 _LAUNCH = re.compile(r"([\w:<>, ]+?)<<<(.*)>>>\s*$")
 _NAME = re.compile(r"rung_(\d+)_(\w+)\.(cu|py)$")
@@ -79,6 +82,8 @@ class Rung:
     bench: Mapping[str, int]
     planner: Planner | None = None
     defines: Mapping[str, str] = field(default_factory=dict)
+    maps: tuple[MapSpec, ...] = ()
+    needs: tuple[int, int] = (0, 0)
 
     @property
     def title(self) -> str:
@@ -162,7 +167,19 @@ def read(path: Path) -> Rung:
         _sizes(path, " ".join(header.get("bench", ()))),
         planner,
         getattr(beside, "DEFINES", {}),
+        tuple(maps.read(text, str(path)) for text in header.get("map", ())),
+        _architecture(path, " ".join(header.get("needs", ()))),
     )
+
+
+def _architecture(path: Path, text: str) -> tuple[int, int]:
+    """Parses `sm_90`."""
+    match = re.fullmatch(r"(?:sm_(\d+)(\d))?", text)
+    if match is None:
+        raise ArgumentError(
+            "an architecture cannot be read", where=str(path), got=text, allowed="sm_90"
+        )
+    return int(match[1] or 0), int(match[2] or 0)
 
 
 def _sizes(path: Path, text: str) -> dict[str, int]:
@@ -266,6 +283,7 @@ class Runner:
         """The launches of a CUDA rung with their arguments, in order."""
         sizes = {n: v for n, v in arguments.items() if n not in self._names} | {"sms": self.sms}
         values = {**arguments, **self._scratch(sizes, arguments[self._names[0]])}
+        values |= {made.name: made.made(values, sizes) for made in self.rung.maps}
         for name in self.rung.clear:
             # Cleared for each call: kernels accumulate into these arrays.
             _zero(self._named(values, name))

@@ -22,7 +22,7 @@ from weft.device.selection import Selection
 from weft.errors import ArgumentError, CheckFailed, MissingDependency
 from weft.installation import pip_install
 from weft.measure import dtypes
-from weft.measure.bench.bench import Contender, bench, interval
+from weft.measure.bench.bench import Contender, bench, ceiling, interval, tflops
 from weft.measure.check import input_data, tolerance
 from weft.measure.expressions import number
 from weft.measure.op import Case, Op, call
@@ -133,7 +133,8 @@ def _on_case(
     here = Selection(number=0, key=model.key)
     result = bench(contenders, sets=count, device=here, budget=BUDGET_S, bytes=moved, flops=work)
     _verify(op, case, rungs, sets[0], answer, torch)
-    computing = work / (model.fp32_tflops * 1e12)
+    most = tflops(model, op.inputs[0].dtype.name)
+    computing = work / (most * 1e12)
     floor = min((result[n].seconds * moved / probed for n in probes), default=computing)
     named = {t.name: t for t in result.timings}
     best = min((named[p].seconds for p in op.peers), default=0.0)
@@ -153,7 +154,7 @@ def _on_case(
             results.rungs[rung.number] = (*old, taken(named[f"rung {rung.number}"], outputs))
     for text in op.peers:
         results.peers[text] = (*results.peers.get(text, ()), taken(named[text]))
-    what = f"{moved / floor / 1e12:.2f} TB/s" if probes else f"{model.fp32_tflops:.1f} TFLOP/s"
+    what = f"{moved / floor / 1e12:.2f} TB/s" if probes else f"{most:.1f} TFLOP/s"
     results.limits[repr(case)] = f"{op.ceiling}: {what}" if floor else "not known"
     results.machine.update(result.machine)
 
@@ -297,7 +298,7 @@ def _alone(
     """Times a slow rung on its own smaller size, and compares it with that size's limit."""
     case = Case.of(rung.bench)
     moved, work = _amounts(op, case)
-    floor = max(moved / (model.memory_gb_per_s * 1e9), work / (model.fp32_tflops * 1e12))
+    floor, _ = ceiling(model, moved, work, op.inputs[0].dtype.name)
     if rung.arrays == "numpy":
         arrays = {n: a.cpu().numpy() for n, a in _arrays(op, case, torch, 0).items()}
         samples = []

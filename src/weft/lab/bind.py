@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from weft.climbing.maps import in_source
 from weft.climbing.rung import Rung, step
 from weft.errors import ArgumentError, MissingDependency
 from weft.installation import pip_install
@@ -63,6 +64,8 @@ class BoundCuda(Bound):
     def calls(self, values: Mapping[str, Any]) -> Iterator[Call]:
         """The launches with their arguments, in order."""
         sizes = self.job.scope | {n: v for n, v in values.items() if isinstance(v, int | float)}
+        made = {m.name: m.made(values, sizes) for m in in_source(self.job.source, self.job.file)}
+        values = {**values, **made}
         for name, grid, block, shared in self._dims(sizes):
             if 0 in grid:  # empty arrays
                 continue

@@ -189,11 +189,16 @@ def to_time(device: str | Selection | None) -> Selection:
     return chosen
 
 
+def tflops(model: GpuModel, precision: str) -> float:
+    """The most 10^12 operations a second on numbers of a type."""
+    rates = {"f32": model.fp32_tflops, "f64": model.fp64_tflops, **model.tensor}
+    return rates.get(precision, model.fp32_tflops)
+
+
 def ceiling(model: GpuModel, bytes: float, flops: float, precision: str) -> tuple[float, str]:
     """(least seconds for the work, the limiting resource)."""
-    rates = {"f32": model.fp32_tflops, "f64": model.fp64_tflops, **model.tensor}
     moving = bytes / (model.memory_gb_per_s * 1e9)
-    computing = flops / (rates.get(precision, model.fp32_tflops) * 1e12)
+    computing = flops / (tflops(model, precision) * 1e12)
     return max(moving, computing), "" if not bytes + flops else (
         "memory" if moving >= computing else "compute"
     )
