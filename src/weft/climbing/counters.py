@@ -18,11 +18,12 @@ def _of(space: str, *kinds: str) -> _Pick:
     return lambda a: a.space == space and a.kind in kinds
 
 
-_LOADS, _STORES = _of("global", "load", "copy"), _of("global", "store")
-_READS = _of("global", "load", "copy", "bulk load")
+_LOADS = _of("global", "load", "copy", "fragment load")
+_STORES = _of("global", "store", "fragment store")
+_READS = _of("global", "load", "copy", "fragment load", "bulk load")
 _ATOMICS = _of("global", "atomic", "reduction")
-_SHARED_LOADS = _of("shared", "load", "matrix load")
-_SHARED_STORES = _of("shared", "store", "matrix store")
+_SHARED_LOADS = _of("shared", "load", "matrix load", "fragment load")
+_SHARED_STORES = _of("shared", "store", "matrix store", "fragment store")
 _SHARED_ATOMICS = _of("shared", "atomic", "reduction")
 
 

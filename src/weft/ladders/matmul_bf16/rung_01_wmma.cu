@@ -3,6 +3,7 @@
 //         instruction. The fragments come straight from global memory
 // precision: bf16
 // expect: instructions <= 20000
+// expect: bytes read per result >= 4
 // launch: matmul<<<(cdiv(N, 64), cdiv(M, 32)), 128>>>
 
 #include <cuda_bf16.h>
