@@ -32,8 +32,6 @@ def reason(name: str, both: dict[str, list[float]], marks: Sequence[str] = ()) -
         name.startswith(("l1tex__data_", "memory_l1_")),
         name.endswith("global_op_ld.sum"),
     )
-    if "op_tma_" in name:
-        return "g"
     if "waits" in marks and loads and ("requests" in name or "sectors" in name):
         return "e"
     if "cp.async.cg" in marks and (loads or name.startswith("memory_l1_")):

@@ -91,6 +91,8 @@ class MemoryAccess:
     jobs     the boxes of a tensor copy, one for each lane (`memory.tensors.job`)
     masks    blocks of the cluster that each lane's multicast writes to, as bits (32 x i32); of
              both sides of the copy
+    beside   where the other side of a bulk copy is in shared memory (32 x i64); only the last bits
+             are those of a shared address
     """
 
     ins: Instruction
@@ -106,6 +108,7 @@ class MemoryAccess:
     waits: Completion | None = None
     masks: Val | None = None
     jobs: Val | None = None
+    beside: Val | None = None
 
     @property
     def space(self) -> int:

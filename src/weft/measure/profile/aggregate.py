@@ -106,7 +106,9 @@ def _accesses(
             whole = out[other]
             out[n] = replace(out[n], requests=whole.requests, threads=whole.threads)
         if out[n].kind == "bulk load":
-            out[other] = replace(out[other], sectors=row[CounterRow.ARRIVED // 8])
+            arrived = (row, rows[other][1])  # the second has what is filled
+            sectors = sum(r[CounterRow.ARRIVED // 8] for r in arrived)
+            out[other] = replace(out[other], sectors=sectors)
     return out
 
 

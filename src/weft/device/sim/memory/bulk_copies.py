@@ -10,6 +10,7 @@ leaves those that report to an mbarrier pending until a test of it would fail.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
@@ -128,8 +129,11 @@ class BulkCopies:
                 )
                 self.note(access, lanes, b.at(data, 256 * i))
             accesses.append(access)
+        target, source, *barriers = accesses
+        ends = [b.load("i64", 32, b.at(data, 256 * i), 64) for i in (1, 2)]
+        sides = [replace(source, beside=ends[0]), replace(target, beside=ends[1])]
         # After the checks, since an observer may follow a range to its end; the source comes first.
-        for access in sorted(accesses, key=lambda a: a.writes):
+        for access in [*sides, *barriers]:
             e.watch.access(access)
         self.add(reduction, data, lanes, masks=masks)
 

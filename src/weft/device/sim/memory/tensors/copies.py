@@ -265,20 +265,22 @@ class TensorCopies:
 
         def one(lane: Val) -> None:
             job = b.at(jobs, lane.zext("i64") * TensorJob.SIZE)
-            low, high = (
-                b.load("i32", 0, b.at(job, at), 4) for at in (TensorJob.LOW, TensorJob.HIGH)
+            low, high, offset, pitch = (
+                b.load("i32", 0, b.at(job, at), 4)
+                for at in (TensorJob.LOW, TensorJob.HIGH, TensorJob.OFFSET, TensorJob.PITCH)
             )
 
             def line(number: Val, address: Val, inside: Val) -> None:
                 with b.when(inside & low.ult(high)):
                     first = b.splat(address + low.zext("i64"), 32)
+                    beside = b.splat((offset + number * pitch + low).zext("i64"), 32)
                     a = Address(Space.GLOBAL, None, exact=first, first=b.integer("i64", 0))
                     bit = b.integer("i32", 1) << lane
                     width = b.splat(high - low, 32)
                     e.forget_mask()
                     access = MemoryAccess(
                         ins, AccessUnit.BULK, far_kind, a, 0, 1, bit, width, waits=waits,
-                        masks=masks,
+                        masks=masks, beside=beside,
                     )  # fmt: skip
                     e.watch.access(access)
                 e.forget_mask()

@@ -1,22 +1,26 @@
 """Code that counts bulk copies: a range of bytes for each lane, moved past L1.
 
 The copy engine reads and writes L2 in sectors and shared memory in whole wavefronts of 128 bytes.
-It looks up no tags of L1 and has no bank conflicts. Each of the two memories has a row of its own,
+It cuts a copy where a line of 128 bytes of shared memory ends: a sector on both sides of a cut
+moves twice. It looks up no tags of L1 and has no bank conflicts. Each of the two memories has a row of its own,
 whose kind is the effect there: the source is read, the target is written or reduced. A multicast
 reads its source once and writes it in each block of its mask. A copy from shared memory to that of
 another block has its target in distributed shared memory, in sectors.
 
 A tensor copy shows each line of its box as an access of its own (`lines`). Its requests are those
-of its side in shared memory, which is shown once.
+of its side in shared memory, which is shown once. What a load fills because it is outside of the
+tensor arrives from L2 as well, in sectors of its own (`filled`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.device.sim.access import AccessKind, MemoryAccess
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
+from weft.device.sim.memory.tensors.job import TensorJob
+from weft.device.sim.memory.tensors.lines import UNIT, each_line
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTORS_A_LINE, CounterRow
 from weft.device.sim.tools.counters.lines import (
@@ -66,9 +70,15 @@ def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
             _across(b)(row, sizes, addresses, lanes)
         elif near:
             _near(b, *blocks)(row, sizes, lanes, *blocks)
+            if access.jobs is not None and access.writes:
+                columns = decode(access.ins).by_columns
+                _filled(b, *blocks, columns=columns)(row, access.jobs, lanes, *blocks)
         else:
-            fn = _far(b, route, *blocks, pieces=not decode(access.ins).is_tensor)
-            fn(rows.launch(), rows.counters(), row, sizes, addresses, lanes, *blocks)
+            assert access.beside is not None
+            beside = b.array("i64", 32)
+            b.store(access.beside, beside, 64)
+            fn = _far(b, route, *blocks)
+            fn(rows.launch(), rows.counters(), row, sizes, addresses, beside, lanes, *blocks)
 
 
 def own_lanes(e: Watched, addresses: Val) -> Val:
@@ -121,50 +131,95 @@ def _across(b: Builder) -> Callable[..., Val]:
         def one(lane: Val) -> None:
             nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2)).zext("i64")
             address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
-            _sectors(x, row, address, nbytes, pieces=True)
+            _sectors(x, row, address, nbytes, x.integer("i64", 0))
 
         each_lane(x, lanes, one)
 
     return b.helper("count_bulk_across", [P, P, P, I32], None, body)
 
 
-def _far(b: Builder, route: str, *blocks: Val, pieces: bool) -> Callable[..., Val]:
-    """(launch, worker, row, sizes, addresses, lanes): the side in global memory; `blocks` likewise.
+def _far(b: Builder, route: str, *blocks: Val) -> Callable[..., Val]:
+    """(launch, worker, row, sizes, addresses, beside, lanes): the side in global memory; `blocks`
+    likewise.
 
     ARRIVED counts the sectors that go to shared memory: those of a multicast for each block.
     """
 
     def body(x: Builder, args: list[Val]) -> None:
-        launch, worker, row, sizes, addresses, lanes, *counts = args
+        launch, worker, row, sizes, addresses, besides, lanes, *counts = args
         count_request(x, row, lanes)
 
         def one(lane: Val) -> None:
             nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2)).zext("i64")
-            address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
+            address, beside = (
+                x.load("i64", 0, x.at(table, lane.zext("i64") << 3), 8)
+                for table in (addresses, besides)
+            )
             first = pretended(x, launch, row, address)
             with x.when(first.ne(NOWHERE)):
-                touched = _sectors(x, row, first, nbytes, pieces=pieces)
-                for table in counts:
-                    n = x.load("i32", 0, x.at(table, lane.zext("i64") << 2)).zext("i64")
-                    touched = touched * n
-                bump(x, row, CounterRow.ARRIVED, touched)
+                touched = _sectors(x, row, first, nbytes, beside)
+                bump(x, row, CounterRow.ARRIVED, _each_block(x, touched, lane, counts))
                 _lines(x, route, launch, worker, first, first + (nbytes - 1))
 
         each_lane(x, lanes, one)
 
-    name = f"count_bulk_{route}{'_multicast' if blocks else ''}{'_pieces' if pieces else ''}"
-    return b.helper(name, [P, P, P, P, P, I32, *(P for _ in blocks)], None, body)
+    name = f"count_bulk_{route}{'_multicast' if blocks else ''}"
+    return b.helper(name, [P, P, P, P, P, P, I32, *(P for _ in blocks)], None, body)
 
 
-def _sectors(b: Builder, row: Val, first: Val, nbytes: Val, *, pieces: bool) -> Val:
+def _filled(b: Builder, *blocks: Val, columns: bool) -> Callable[..., Val]:
+    """(row, jobs, lanes): what a load fills outside of the tensor; `blocks` likewise."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        row, jobs, lanes, *counts = args
+
+        def one(lane: Val) -> None:
+            job = x.at(jobs, lane.zext("i64") * TensorJob.SIZE)
+            fields = (TensorJob.LINE, TensorJob.PITCH, TensorJob.LOW, TensorJob.HIGH)
+            nbytes, pitch, low, high = (x.load("i32", 0, x.at(job, at), 4) for at in fields)
+            offset = x.load("i32", 0, x.at(job, TensorJob.OFFSET), 4)
+            whole = low.eq(0) & high.eq(nbytes)
+            until = (high + (UNIT - 1)) & -UNIT
+
+            def line(number: Val, address: Val, inside: Val) -> None:
+                with x.when((inside & whole) ^ 1):
+                    start = offset + number * pitch
+                    some = inside & low.ult(high)
+                    left = some.select(low, nbytes)
+                    right = some.select(until, nbytes)
+                    sectors = _pieces(x, start, left) + _pieces(x, start + right, nbytes - right)
+                    sectors = _each_block(x, sectors.zext("i64"), lane, counts)
+                    bump(x, row, CounterRow.ARRIVED, sectors)
+
+            each_line(x, job, line, columns=columns)
+
+        each_lane(x, lanes, one)
+
+    name = f"count_filled{'_multicast' if blocks else ''}{'_columns' if columns else ''}"
+    return b.helper(name, [P, P, I32, *(P for _ in blocks)], None, body)
+
+
+def _pieces(b: Builder, start: Val, nbytes: Val) -> Val:
+    """Sectors of a range of shared memory that is filled: each line has sectors of its own."""
+    touched = ((start + nbytes - 1) >> SECTOR) - (start >> SECTOR) + 1
+    return nbytes.eq(0).select(b.integer("i32", 0), touched)
+
+
+def _each_block(b: Builder, sectors: Val, lane: Val, counts: Sequence[Val]) -> Val:
+    """Sectors in all blocks of a multicast."""
+    for table in counts:
+        sectors = sectors * b.load("i32", 0, b.at(table, lane.zext("i64") << 2)).zext("i64")
+    return sectors
+
+
+def _sectors(b: Builder, row: Val, first: Val, nbytes: Val, beside: Val) -> Val:
     """Count the bytes of a range and the sectors that it takes, which are returned.
 
-    The engine moves `pieces` of 128 bytes; two of them take a sector that both are in twice.
+    The engine cuts it where a line of shared memory ends (`beside`).
     """
     touched = ((first + (nbytes - 1)) >> SECTOR) - (first >> SECTOR) + 1
-    if pieces:
-        twice = (nbytes - 1) >> LINE
-        touched = touched + (first & 31).ne(0).select(twice, b.integer("i64", 0))
+    cuts = ((beside & 127) + (nbytes - 1)) >> LINE
+    touched = touched + ((first - beside) & 31).ne(0).select(cuts, b.integer("i64", 0))
     for at, v in (
         (CounterRow.BYTES, nbytes),
         (CounterRow.SECTORS, touched),
