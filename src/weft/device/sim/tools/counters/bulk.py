@@ -2,10 +2,10 @@
 
 The copy engine reads and writes L2 in sectors and shared memory in whole wavefronts of 128 bytes.
 It cuts a copy where a line of 128 bytes of shared memory ends: a sector on both sides of a cut
-moves twice. It looks up no tags of L1 and has no bank conflicts. Each of the two memories has a row of its own,
-whose kind is the effect there: the source is read, the target is written or reduced. A multicast
-reads its source once and writes it in each block of its mask. A copy from shared memory to that of
-another block has its target in distributed shared memory, in sectors.
+moves twice. It looks up no tags of L1 and has no bank conflicts. Each of the two memories has a row
+of its own, whose kind is the effect there: the source is read, the target is written or reduced. A
+multicast reads its source once and writes it in each block of its mask. A copy from shared memory
+to that of another block has its target in distributed shared memory, in sectors.
 
 A tensor copy shows each line of its box as an access of its own (`lines`). Its requests are those
 of its side in shared memory, which is shown once. What a load fills because it is outside of the
