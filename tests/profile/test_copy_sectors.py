@@ -1,7 +1,7 @@
 """Sectors of bulk and tensor copies, as ncu counts them on an H200.
 
-scripts/record_copy_sectors.py has asked it. The copies are those of support/copy_sectors.py: where lines of shared memory cut them, and what
-tensor loads fill outside of a tensor.
+The copies are those of support/copy_sectors.py: where lines of shared memory cut them, and what
+tensor loads fill outside of a tensor (scripts/record_copy_sectors.py made the record).
 """
 
 from __future__ import annotations

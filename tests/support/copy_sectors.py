@@ -105,7 +105,7 @@ class Range(NamedTuple):
 
 def cases() -> list[Box | Range]:
     """All copies, in the order of the record."""
-    return [*_inside(), *_swizzled(), *_edges(), *_ranges()]
+    return [*_inside(), *_swizzled(), *_edges(), *_ranges(), *_fills()]
 
 
 def _inside() -> Iterator[Box]:
@@ -158,6 +158,20 @@ def _ranges() -> Iterator[Range]:
     for nbytes, off, to in itertools.product((48, 128, 1200), (0, 16, 112), (0, 16)):
         yield Range(1, off, to, nbytes)
     yield Range(2, 16, 0, 1200)
+
+
+def _fills() -> Iterator[Box]:
+    """Boxes whose lines begin inside of a sector of shared memory, of which a part is outside."""
+    for wide, inside in itertools.product((12, 20, 28, 44), (4, 8, 16)):
+        if inside < wide:
+            yield Box(0, wide, 4, (0, 0), (64, inside), 1024)
+            yield Box(0, wide, 4, (4, 0), (64, 4 + inside), 1024)
+        yield Box(0, wide, 4, (-inside, 0), (64, 256), 1024)
+    for wide, row in itertools.product((4, 12, 20, 28, 44), (62, 64)):
+        yield Box(0, wide, 4, (0, row), (64, 256), 1024)
+    for wide, swizzle in ((4, 32), (12, 64), (20, 128), (28, 128)):
+        yield Box(0, wide, 4, (0, 62), (64, 256), 1024, swizzle)
+        yield Box(0, wide, 4, (-4, 0), (64, 256), 1024, swizzle)
 
 
 def launch(module: Any, case: Box | Range, place: Any) -> tuple[Any, list[Any]]:
