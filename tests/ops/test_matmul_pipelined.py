@@ -134,6 +134,16 @@ def test_the_sanitizer_finds_nothing(splits: int) -> None:
     assert not session.findings
 
 
+@pytest.mark.parametrize("columns", [45, 41, 20, 1])
+def test_results_that_were_not_stored_are_not_read(columns: int) -> None:
+    """Rows begin anywhere, and a part of 64 columns in shared memory is written to 48."""
+    a, b = matrix(24, 64, HALF, False, 1), matrix(64, columns, HALF, True, 2)
+    with weft.sanitize() as session:
+        c = run("matmul", PipelinedTile(64, 48), False, a, b, sms=1)
+    assert not session.findings
+    close(c, a.double() @ b.double())
+
+
 @pytest.mark.parametrize("schedule", ["last", "random:3"])
 def test_every_schedule_gives_the_same(schedule: str) -> None:
     a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)

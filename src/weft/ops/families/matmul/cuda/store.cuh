@@ -55,7 +55,10 @@ __device__ void store_rows_anywhere(const T* mine, T* to, long long pitch, int r
 #pragma unroll
         for (int w = lane % WORDS; w < WORDS; w += 32) {
             int e = 2 * w + odd;
-            unsigned word = __funnelshift_r(words[w], w + 1 < WORDS ? words[w + 1] : 0, odd * 16);
+            // What lies behind the last column was not written.
+            unsigned low = e < columns ? words[w] : 0;
+            unsigned high = odd && e + 1 < columns ? words[w + 1] : 0;
+            unsigned word = __funnelshift_r(low, high, odd * 16);
             if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
             else if (e < columns)
                 *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
