@@ -135,3 +135,103 @@ def test_planted(name: str) -> None:
 @pytest.mark.parametrize("name", BUGS)
 def test_clean_twin(name: str) -> None:
     launch(name, bug=False)
+
+
+COPIES = r"""
+#include <cooperative_groups.h>
+#include <weft/barrier.cuh>
+namespace cg = cooperative_groups;
+using namespace weft;
+
+// The first block copies 256 bytes to every block; each waits for its own mbarrier.
+__device__ void copy_to_all(const int* in, int* v, Barrier& full) {
+    cg::cluster_group c = cg::this_cluster();
+    if (threadIdx.x == 0) {
+        full.init(1);
+        publish_barriers();
+        full.arrive_expecting(256);
+    }
+    c.sync();
+    if (c.block_rank() == 0 && threadIdx.x == 0)
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+            " [%0], [%1], 256, [%2], %3;" ::"r"(shared_address(v)), "l"(in),
+            "r"(shared_address(&full)), "h"((short)((1 << c.num_blocks()) - 1)) : "memory");
+    full.wait(0);
+}
+
+// Warps exchange what was copied: the barrier between is missing.
+extern "C" __global__ void warps(const int* in, int* out, int bug) {
+    __shared__ alignas(128) int v[64];
+    __shared__ int w[64];
+    __shared__ Barrier full;
+    copy_to_all(in, v, full);
+    w[threadIdx.x] = v[threadIdx.x] + 1;  // writes
+    if (!bug) __syncthreads();
+    out[blockIdx.x * 64 + threadIdx.x] = w[63 - threadIdx.x];  // reads
+    cg::this_cluster().sync();
+}
+
+// A neighbour reads what its owner has changed: the barrier of the cluster is missing.
+extern "C" __global__ void blocks(const int* in, int* out, int bug) {
+    __shared__ alignas(128) int v[64];
+    __shared__ Barrier full;
+    cg::cluster_group c = cg::this_cluster();
+    copy_to_all(in, v, full);
+    v[threadIdx.x] += c.block_rank();  // writes
+    if (bug) __syncthreads(); else c.sync();
+    unsigned next = (c.block_rank() + 1) % c.num_blocks();
+    out[blockIdx.x * 64 + threadIdx.x] = c.map_shared_rank(v, next)[threadIdx.x];  // reads
+    c.sync();
+}
+
+// More is read than was copied.
+extern "C" __global__ void beyond(const int* in, int* out, int bug) {
+    __shared__ alignas(128) int v[128];
+    __shared__ Barrier full;
+    copy_to_all(in, v, full);
+    out[blockIdx.x * 64 + threadIdx.x] = v[threadIdx.x + (bug ? 32 : 0)];  // reads
+    cg::this_cluster().sync();
+}
+
+// Threads have written what a copy replaces, and read it after the copy.
+extern "C" __global__ void replaced(const int* in, int* out, int bug) {
+    __shared__ alignas(128) int v[64];
+    __shared__ Barrier full;
+    v[63 - threadIdx.x] = 7;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    copy_to_all(in, v, full);
+    if (bug && threadIdx.x == 40) v[3] = 1;  // writes
+    out[blockIdx.x * 64 + threadIdx.x] = v[threadIdx.x];  // reads
+    cg::this_cluster().sync();
+}
+"""
+COPIED = {
+    "warps": ("data race", "writes"),
+    "blocks": ("data race", "writes"),
+    "beyond": ("uninitialised", "reads"),
+    "replaced": ("data race", "writes"),
+}
+
+
+@cache
+def copies() -> Module:
+    return weft.cuda(COPIES, arch="sm_90", device="sim:h200")
+
+
+@pytest.mark.parametrize("bug", [True, False], ids=["planted", "clean"])
+@pytest.mark.parametrize("name", COPIED)
+def test_kernels_with_bulk_copies(name: str, bug: bool) -> None:
+    """A multicast writes in each block; what threads do with it is compared."""
+    kind, mark = COPIED[name]
+    x, out = np.arange(64, dtype=np.int32), np.zeros(256, np.int32)
+    launch = copies().kernel(name)[4, 64, 0, None, 2]
+    if not bug:
+        launch(x, out, bug, sanitize=True)
+        return
+    with pytest.raises(weft.SanitizerError) as caught:
+        launch(x, out, bug, sanitize=True)
+    found = [f for f in caught.value.findings if kind in f.kind]
+    assert found, caught.value
+    assert f"// {mark}" in " ".join(a.line for f in found for a in f.accesses)

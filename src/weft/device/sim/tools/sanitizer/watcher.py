@@ -96,8 +96,8 @@ class Sanitizing(Watcher):
         self.tiles = Tiles(self, used=tiles)
         self.partly = any(_writes_part(i) for i in code)
         bulk = any(decode(i).is_bulk for i in code)
-        self.unseen = self.clustered and (bulk or e.copies.used)
-        """True if there are copies to shared memory whose words are not known to be written."""
+        self.unseen = self.clustered and e.copies.used
+        """True if `cp.async` writes shared memory of a cluster, which has no records of copies."""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
         plain = not (self.partly or bulk or self.unseen or e.copies.used)
@@ -384,7 +384,7 @@ class Sanitizing(Watcher):
         """One access of some lanes, in each space that it may be to."""
         for space in (clusters.SPACES if self.clustered else _SPACES).get(a.space, ()):
             if self.unseen and (space == "shared" or a.space in _NEAR):
-                continue  # what bulk copies write would look uninitialised
+                continue  # what `cp.async` writes would look uninitialised
             if a.space == Space.GLOBAL and not way.writes:
                 number = self.number(self.e.ins) & Record.SITES
                 with self.e.b.when(is_quiet(self.e, number, a, lanes) ^ 1, rare=True):

@@ -10,8 +10,8 @@ from functools import partial
 
 from weft.device.sim.access import MemoryAccess
 from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import CLUSTER_SHIFT, Space
 from weft.device.sim.layout import SlotFields as Block
-from weft.device.sim.layout import Space
 from weft.device.sim.memory.tensors.job import TensorJob
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record
@@ -25,16 +25,18 @@ _FULL = 15
 
 def mark(w: Checking, access: MemoryAccess, lanes: Val) -> None:
     """Mark the targets of a copy as written."""
-    if access.writes and access.space == Space.GLOBAL:
+    if not access.writes:
+        return
+    if access.space == Space.GLOBAL:
         _mark_global(w, access, lanes)
-    elif access.writes and access.space == Space.SHARED and not w.clocks.clustered:
+    elif w.clocks.clustered:
+        _mark_cluster(w, access, lanes)
+    elif access.space == Space.SHARED:
         _mark_shared(w, access, lanes)
 
 
 def _mark_global(w: Checking, access: MemoryAccess, lanes: Val) -> None:
-    e, b, sizes = w.e, w.e.b, w.e.memory.offsets()  # an array of 32 words, whatever they are
-    assert access.sizes is not None
-    b.store(access.sizes, sizes, 64)
+    e, b, sizes = w.e, w.e.b, _sizes(w, access)
 
     def body(x: Builder, args: list[Val]) -> None:
         slot, who, sizes, targets, lanes = args
@@ -58,12 +60,70 @@ def _mark_global(w: Checking, access: MemoryAccess, lanes: Val) -> None:
     fn(e.slot, w.site(), sizes, e.memory.addresses(access.address), lanes)
 
 
+def _mark_cluster(w: Checking, access: MemoryAccess, lanes: Val) -> None:
+    """Let words be written by no thread, and not read since, in each block that the copy goes to.
+
+    Shared memory of a cluster has records like global memory (`clusters`).
+    """
+    e, b = w.e, w.e.b
+    sizes, table = _sizes(w, access), e.memory.addresses(access.address)
+
+    def body(x: Builder, args: list[Val]) -> None:
+        slot, who, address, nbytes = args
+        p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+        with x.breakable() as end:
+            leave = partial(x.jump, end)
+            planes = w.exact.planes(x, slot, p, who, address, "global", leave)
+            assert planes.filled is not None
+            with x.when(planes.room.ult(nbytes.zext("i64"))):
+                leave()
+            with x.loop(nbytes >> 2) as i:
+                k = i.zext("i64")
+                for plane in (planes.writers, planes.readers):
+                    put(x, x.integer("i64", 0), x.at(plane, k << 3))
+                at = planes.filled + k
+                x.store(x.integer("i8", _FULL), x.val("ptr", 0, f"inttoptr {at.typed} to ptr"))
+
+    fn = b.helper("sanitizer_bulk_cluster", [_P, _I64, _I64, _I32], None, body)
+
+    def one(lane: Val) -> None:
+        address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+        nbytes = _bytes_of(b, access, sizes, lane)
+        if access.masks is None:
+            fn(e.slot, w.site(), address, nbytes)
+            return
+        ranks = b.load("i32", 0, b.at(masks, lane.zext("i64") << 2))
+        own = w.clocks.rank(b, w.p)
+        with b.loop(b.integer("i32", w.layout.ranks)) as rank, b.when(((ranks >> rank) & 1).ne(0)):
+            fn(e.slot, w.site(), address + ((rank.zext("i64") - own) << CLUSTER_SHIFT), nbytes)
+
+    masks = b.array("i32", 32)
+    if access.masks is not None:
+        b.store(access.masks, masks, 64)
+    each_lane(b, lanes, one)
+    e.forget_mask()
+
+
+def _sizes(w: Checking, access: MemoryAccess) -> Val:
+    """An array of the bytes of each lane."""
+    sizes = w.e.memory.offsets()  # an array of 32 words, whatever they are
+    assert access.sizes is not None
+    w.e.b.store(access.sizes, sizes, 64)
+    return sizes
+
+
+def _bytes_of(b: Builder, access: MemoryAccess, sizes: Val, lane: Val) -> Val:
+    """Bytes of shared memory that the copy of a lane writes."""
+    if access.jobs is None:
+        return b.load("i32", 0, b.at(sizes, lane.zext("i64") << 2))
+    job = b.at(access.jobs, lane.zext("i64") * TensorJob.SIZE)
+    return b.load("i32", 0, b.at(job, TensorJob.FOOTPRINT), 4)
+
+
 def _mark_shared(w: Checking, access: MemoryAccess, lanes: Val) -> None:
     """Let words be written at the start of the block, and not read since, by no thread."""
     e, b = w.e, w.e.b
-    assert access.sizes is not None
-    sizes, table = e.memory.offsets(), e.memory.addresses(access.address)
-    b.store(access.sizes, sizes, 64)
+    sizes, table = _sizes(w, access), e.memory.addresses(access.address)
 
     def body(x: Builder, args: list[Val]) -> None:
         slot, address, nbytes = args
@@ -85,11 +145,8 @@ def _mark_shared(w: Checking, access: MemoryAccess, lanes: Val) -> None:
     fn = b.helper("sanitizer_bulk_near", [_P, _I64, _I32], None, body)
 
     def one(lane: Val) -> None:
-        nbytes = b.load("i32", 0, b.at(sizes, lane.zext("i64") << 2))
-        if access.jobs is not None:
-            job = b.at(access.jobs, lane.zext("i64") * TensorJob.SIZE)
-            nbytes = b.load("i32", 0, b.at(job, TensorJob.FOOTPRINT), 4)
-        fn(e.slot, b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8), nbytes)
+        address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+        fn(e.slot, address, _bytes_of(b, access, sizes, lane))
 
     each_lane(b, lanes, one)
     e.forget_mask()
