@@ -96,6 +96,15 @@ extern "C" __global__ void unwritten(int* out, int bug) {
     out[blockIdx.x * 64 + threadIdx.x] = c.map_shared_rank(v, 1)[threadIdx.x];  // reads
     c.sync();
 }
+
+// Some lanes of a warp write.
+extern "C" __global__ void partly(int* out, int bug) {
+    __shared__ int v[64];
+    if (threadIdx.x >= 32 && threadIdx.x < 35) v[threadIdx.x - 32] = threadIdx.x;
+    __syncthreads();
+    out[blockIdx.x * 64 + threadIdx.x] = v[threadIdx.x % (bug ? 4 : 3)];  // reads
+    cg::this_cluster().sync();
+}
 """
 BUGS = {
     "neighbour": ("data race", "reads"),
@@ -104,6 +113,7 @@ BUGS = {
     "relaxed": ("data race", "reads"),
     "announced": ("data race", "reads"),
     "unwritten": ("uninitialised", "reads"),
+    "partly": ("uninitialised", "reads"),
 }
 
 

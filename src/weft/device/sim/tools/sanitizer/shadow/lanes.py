@@ -74,7 +74,8 @@ def _pattern(
     no = b.integer("i1", 0)
 
     def some() -> Val:
-        if pattern != IN_A_ROW or a.space != Space.SHARED:
+        # In a cluster, shared memory has records like global memory.
+        if pattern != IN_A_ROW or a.space != Space.SHARED or space != "shared":
             return no
         return b.either(steady, lambda: s.fast.some(b, way.writes)(*who, lanes), lambda: no)
 
