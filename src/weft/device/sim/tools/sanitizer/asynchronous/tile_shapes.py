@@ -4,8 +4,9 @@ A tensor copy leaves a word for each 16 bytes: which copy wrote them, the line o
 of the line, and the swizzle of the map. What a thread writes has no such word, and is not checked.
 A product reads cores of 8 rows of 16 bytes. In a tile that one copy wrote, these are the same unit
 of 8 consecutive lines, whichever way the matrix is stored; with another swizzle, or another width
-of the lines, they are not. The strides of a descriptor may lead out of the tile, in steps of a
-wrong number of lines: into memory that nothing has written, or to what another copy wrote.
+of the lines, they are not. The strides of a descriptor may lead out of the tile: in steps of a
+wrong number of lines, into memory that nothing has written or to what another copy wrote, or for a
+part of what 8 results are summed from, into memory that nothing has written.
 """
 
 from __future__ import annotations
@@ -87,21 +88,28 @@ class TileShapes:
         return state
 
     def core(
-        self, b: Builder, state: Val, record: Val, mode: Val, offsets: list[Val], place: CorePlace
-    ) -> None:
-        """A product reads 8 rows; `mode` is the swizzle of its descriptor."""
+        self, b: Builder, state: Val, record: Val, mode: Val, offsets: list[Val], place: CorePlace,
+        *, begins: bool,
+    ) -> None:  # fmt: skip
+        """A product reads 8 rows; `mode` is the swizzle of its descriptor.
+
+        begins  the core is the first of those that 8 results are summed from
+        """
 
         def body(x: Builder, args: list[Val]) -> None:
             p, state, record, mode, *offsets = args
             nbytes, none = word(x, p, BlockState.NBYTES), x.integer("i64", 0)
             planes = [self.records.plane(x, p, i) for i in (_WRITERS, _SHAPES)]
             before, row, first = none, 0, none
+            lacks = x.integer("i1", 0)
             for r, offset in enumerate(o.zext("i64") for o in offsets):
                 at = (offset >> 4) << 3
                 with x.when(offset.uge(nbytes), rare=True):
                     x.ret()  # the product itself reports it
                 shape = word(x, x.at(planes[1], at))
-                with x.when(word(x, x.at(planes[0], at)).eq(0), rare=True):
+                unwritten = word(x, x.at(planes[0], at)).eq(0)
+                lacks = lacks | unwritten
+                with x.when(unwritten, rare=True):
                     put(x, offset + 1, state, _State.MISSING)
                 if r:
                     wrong = _is_apart(before, shape, r - row)
@@ -111,6 +119,11 @@ class TileShapes:
                 else:
                     first = shape
                 before, row = shape, r
+            if begins:
+                put(x, lacks.zext("i64"), state, _State.LACKS)
+            else:
+                with x.when(lacks.zext("i64").ne(word(x, state, _State.LACKS)), rare=True):
+                    put(x, word(x, state, _State.FLAGS) | _State.TORN, state, _State.FLAGS)
             with x.when(first.ne(0)):
                 put(x, first, state, _State.LAID)
                 if place is CorePlace.NEXT:
@@ -119,7 +132,8 @@ class TileShapes:
                     put(x, first, state, _State.LAST)
 
         kinds = [_P, _P, _I64, _I32, *[_I32] * CORE]
-        fn = b.helper(f"sanitizer_core_{place.name}", kinds, None, body)
+        name = f"sanitizer_core_{place.name}{'_begins' if begins else ''}"
+        fn = b.helper(name, kinds, None, body)
         fn(self.w.p, state, record, mode, *offsets)
 
     def _step(self, x: Builder, state: Val, shape: Val) -> None:
@@ -136,9 +150,9 @@ class TileShapes:
         """All cores of an operand have been looked at."""
         laid, missing = word(b, state, _State.LAID), word(b, state, _State.MISSING)
         flags = word(b, state, _State.FLAGS)
-        # Whole lines behind the last one belong to results that a kernel may drop.
-        lost = missing.ne(0) & (flags & _State.STRIDE).ne(0)
-        left = lost | flags.eq(_State.STRIDE | _State.MIXED)
+        # Results of which everything is missing are those that a kernel drops.
+        lost = missing.ne(0) & (flags & (_State.STRIDE | _State.TORN)).ne(0)
+        left = lost | (flags & (_State.STRIDE | _State.MIXED)).eq(_State.STRIDE | _State.MIXED)
         with b.when(laid.ne(0) & left, rare=True):
             unwritten = missing.ne(0).zext("i64") << TileShape.UNWRITTEN
             place = missing.ne(0).select(missing - 1, b.integer("i64", 0)) | unwritten
@@ -190,10 +204,11 @@ class TileShapes:
 class _State:
     """Words of the state of an operand's checks."""
 
-    LAST, LAID, MISSING, FLAGS = 0, 8, 16, 24
-    WORDS = 4
-    STRIDE, MIXED = 1, 2
-    """Flags: a step of a wrong number of lines in one copy, and a step to another copy."""
+    LAST, LAID, MISSING, FLAGS, LACKS = 0, 8, 16, 24, 32
+    WORDS = 5
+    STRIDE, MIXED, TORN = 1, 2, 4
+    """Flags: a step of a wrong number of lines in one copy, a step to another copy, and 8 results
+    of which a part is summed from memory that nothing has written."""
 
 
 def _named(b: Builder, record: Val, mask: Val, line: Val) -> Val:

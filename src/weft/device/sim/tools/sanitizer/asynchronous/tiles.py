@@ -204,7 +204,7 @@ class Tiles:
         )
 
         def core(c: int, offsets: list[Val]) -> None:
-            self.shapes.core(b, state, record, mode, offsets, places[c > 0])
+            self.shapes.core(b, state, record, mode, offsets, places[c > 0], begins=c == 0)
 
         with b.loop(blocks) as i:
             each_core(b, what, descriptor, i, core)
