@@ -28,6 +28,7 @@ import op_stubs
 import ops_tables
 import profile_tables
 import sanitizer_tables
+import schedule_tables
 import test_tables
 
 from weft.device import models
@@ -276,6 +277,8 @@ TABLES: dict[str, Callable[[], str]] = {
     },
     "sanitizer": lambda: sanitizer_tables.found_table(table),
     "sanitizer_cost": lambda: sanitizer_tables.cost_table(table),
+    "schedule_rates": lambda: schedule_tables.rates_table(table),
+    "schedule_cost": lambda: schedule_tables.cost_table(table),
 }
 
 
