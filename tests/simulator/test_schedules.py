@@ -6,16 +6,23 @@ without a schedule run the code that they always ran.
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import weft
+from folders import ROOT
 from scheduled import MISTAKES, X, module
 from weft.device.sim import schedules
 from weft.device.sim.emit.generate import generate
 from weft.device.sim.run import draft
 from weft.errors import Error
 from weft.ptx.parse import parse
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import schedule_rates
 
 SCHEDULES = ["first", "last", *(f"random:{i}" for i in range(1, 5))]
 MANY = [*SCHEDULES, *(f"random:{i}" for i in range(5, 31))]
@@ -104,3 +111,13 @@ def test_only_scheduled_code_draws() -> None:
 def test_unknown_schedules_are_refused(name: str) -> None:
     with pytest.raises(Error, match="first, last or random:N"), weft.schedule(name):
         pass
+
+
+def test_a_launch_that_is_refused_is_no_finding() -> None:
+    """The record of rates counts faults and wrong results."""
+    assert schedule_rates.shows(MISTAKES["parity"], "first")
+    missing = MISTAKES["parity"]._replace(file="nowhere")
+    empty = MISTAKES["joined"]._replace(grid=0)
+    for refused, error in ((missing, FileNotFoundError), (empty, Error)):
+        with pytest.raises(error):
+            schedule_rates.shows(refused, "first")
