@@ -55,9 +55,14 @@ def close(result: Any, want: Any) -> None:
         (PipelinedTile(64, 32), (72, 40, 200), (True, False), HALF, True),
         (PipelinedTile(128, 64, 2), (136, 70, 328), (True, True), BFLOAT, False),
         (PipelinedTile(128, 48), (130, 56, 192), (False, False), HALF, True),
+        (PipelinedTile(64, 32, turns=True), (200, 40, 200), (False, True), BFLOAT, False),
+        (PipelinedTile(128, 32, turns=True), (136, 104, 192), (True, False), HALF, True),
     ],
-    ids=["rows and columns", "columns and rows, turned", "columns, two an SM", "rows, turned"],
-)
+    ids=[
+        "rows and columns", "columns and rows, turned", "columns, two an SM", "rows, turned",
+        "warpgroups take turns", "128 rows each, turned",
+    ],
+)  # fmt: skip
 def test_tiles(
     tile: PipelinedTile, size: tuple[int, int, int], orders: Any, dtype: Any, turned: bool
 ) -> None:
@@ -104,6 +109,26 @@ def test_blocks_of_a_cluster_share_k(splits: int, turned: bool) -> None:
     close(result, (a.double() @ b.double() + bias.double()).clamp(min=0))
 
 
+@pytest.mark.parametrize(
+    ("tile", "sms", "turned"),
+    [
+        (PipelinedTile(64, 32, splits=0), 3, False),
+        (PipelinedTile(64, 32, splits=0), 7, True),
+        (PipelinedTile(128, 32, splits=0, turns=True), 2, True),
+        (PipelinedTile(64, 32, resident=2, splits=0), 1, False),
+    ],
+    ids=["a round and a part", "parts of tiles", "warpgroups take turns", "two an SM"],
+)
+def test_blocks_have_even_shares(tile: PipelinedTile, sms: int, turned: bool) -> None:
+    """Shares begin and end inside of tiles; counters are zero again for the second call."""
+    a, b = matrix(72, 64 * 5, BFLOAT, False, 5), matrix(64 * 5, 72, BFLOAT, True, 6)
+    bias = draw.seeded(7).normal((72,)).to(BFLOAT)
+    want = (a.double() @ b.double() + bias.double()).clamp(min=0)
+    first = run("addmm", tile, turned, bias, a, b, "relu", sms=sms)
+    close(first, want)
+    assert torch.equal(run("addmm", tile, turned, bias, a, b, "relu", sms=sms), first)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_bias_of_each_element_and_batches(turned: bool) -> None:
     tile = PipelinedTile(64, 32)
@@ -126,11 +151,13 @@ def test_each_tile_of_a_block_has_its_bias(turned: bool, schedule: str) -> None:
     close(result, a.double() @ b.double() + bias.double())
 
 
-@pytest.mark.parametrize("splits", [1, 2])
-def test_the_sanitizer_finds_nothing(splits: int) -> None:
+@pytest.mark.parametrize(
+    ("splits", "turns", "sms"), [(1, False, 1), (2, False, 1), (1, True, 1), (0, True, 3)]
+)
+def test_the_sanitizer_finds_nothing(splits: int, turns: bool, sms: int) -> None:
     a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)
     with weft.sanitize() as session:
-        run("matmul", PipelinedTile(64, 32, splits=splits), False, a, b, sms=1)
+        run("matmul", PipelinedTile(64, 32, splits=splits, turns=turns), False, a, b, sms=sms)
     assert not session.findings
 
 
@@ -145,12 +172,16 @@ def test_results_that_were_not_stored_are_not_read(columns: int) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["last", "random:3"])
-def test_every_schedule_gives_the_same(schedule: str) -> None:
+@pytest.mark.parametrize(
+    "tile",
+    [PipelinedTile(64, 32, splits=2), PipelinedTile(64, 32, splits=0, turns=True)],
+    ids=["cluster", "even shares by turns"],
+)
+def test_every_schedule_gives_the_same(tile: PipelinedTile, schedule: str) -> None:
     a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)
-    tile = PipelinedTile(64, 32, splits=2)
-    plain = run("matmul", tile, False, a, b)
+    plain = run("matmul", tile, False, a, b, sms=3)
     with weft.schedule(schedule):
-        assert torch.equal(run("matmul", tile, False, a, b), plain)
+        assert torch.equal(run("matmul", tile, False, a, b, sms=3), plain)
 
 
 @pytest.mark.parametrize("tokens", [1, 16, 77, 700, 4096])

@@ -11,7 +11,7 @@ from weft.device.tensor_map_layout import TYPES, ElementType
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.plan import Map, Plan, Step
+from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Map, Plan, Step
 from weft.ops.core.target import Target
 from weft.ops.families.matmul.pipelined_model import STEP_K, TILES, PipelinedTile
 from weft.ops.families.matmul.product import Operand, Product, Side
@@ -43,13 +43,28 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     # A tile that is much larger than C leaves a smaller one the same work.
     if stages < 2 or tile.splits > cdiv(p.k, STEP_K) or 1 not in (p.row_c, p.column_c):
         return []
+    works = tile.works(p)
+    if not tile.splits and not _even(p, tile, gpu):
+        return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""
-    name += f", K in {tile.splits}" if tile.splits > 1 else ""
-    works = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn) * p.batch
+    name += ", in turns" if tile.turns else ""
+    name += f", K in {tile.splits}" if tile.splits > 1 else "" if tile.splits else ", even shares"
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     build = functools.partial(plan, p, tile, stages, gpu)
     return [Candidate(f"{name}, pipelined", tile.time(p, gpu, stage, p.column_c != 1), why, build)]
+
+
+def _even(p: Product, tile: PipelinedTile, gpu: Target) -> bool:
+    """True if even shares of the steps differ from whole tiles, and the kernel can count them."""
+    works, blocks = tile.works(p), gpu.sms * tile.resident
+    shared = tile.shared_tiles(p, gpu)
+    return (
+        works % blocks != 0
+        and shared <= COUNTERS
+        and shared * cdiv(p.k, STEP_K) * (blocks + 1) < MOST_ELEMENTS
+        and cdiv(p.k, STEP_K) * shared >= blocks
+    )
 
 
 def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
@@ -60,12 +75,13 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     alone = tile.resident == 1
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
     name = source.template(
-        "pipelined" if alone else "pipelined_beside", source.ctype(p.out.dtype), *words,
-        a.k_major, b.k_major, transposed, whole, p.activation, _bias_kind(p),
+        "pipelined_in_turns" if tile.turns else "pipelined" if alone else "pipelined_beside",
+        source.ctype(p.out.dtype), *words, a.k_major, b.k_major, transposed, whole, p.activation,
+        _bias_kind(p),
     )  # fmt: skip
     kernel = source.kernel("matmul/pipelined.cu", name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
-    works = tiles[0] * tiles[1] * p.batch
+    works = tile.works(p)
     rounds = cdiv(works, gpu.sms * tile.resident)
     # No more blocks than the rounds need: an idle SM leaves the others power.
     blocks = works * tile.splits if tile.splits > 1 else cdiv(works, rounds)
@@ -74,11 +90,18 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
         _map(kind, p.a, a, p.m, p, tile.bm),
         _map(kind, p.b, b, p.n, p, tile.bn),
     )
-    args = (*maps, p.bias_pointer, p.c, p.problem(1, p.k, tiles, a.pitch, b.pitch))
+    scratch: tuple[Buffer, ...] = ()
+    parts: tuple[Argument, ...] = (None, None)
+    if not tile.splits:
+        blocks = gpu.sms * tile.resident
+        scratch = (Buffer((2 * blocks * tile.bm * tile.bn,), torch.float32),)
+        parts = (p.scratch_number(), Counters())
+    problem = p.problem(tile.shared_tiles(p, gpu), p.k, tiles, a.pitch, b.pitch)
+    args = (*maps, p.bias_pointer, p.c, *parts, problem)
     shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
-    return Plan((*p.before, step), (p.out,), p.scratch)
+    return Plan((*p.before, step), (p.out,), (*p.scratch, *scratch))
 
 
 def _bias_kind(p: Product) -> int:

@@ -33,16 +33,17 @@ struct BoxSide {
     }
 };
 
-// A tile of BM x BN results. A consumer, a warpgroup, has 64 of its rows, and a warp 16.
-template <class T, int BM, int BN, int STAGES, bool A_KMAJOR, bool B_KMAJOR>
+// A tile of BM x BN results. A consumer, a warpgroup, has DOWN times 64 of its rows, and a warp 16 of
+// each 64.
+template <class T, int BM, int BN, int STAGES, bool A_KMAJOR, bool B_KMAJOR, int DOWN = 1>
 struct PipelinedTile {
-    static constexpr int CONSUMERS = BM / 64, ACROSS = BN / 8;
+    static constexpr int CONSUMERS = BM / 64 / DOWN, ACROSS = BN / 8;
     using A = BoxSide<BM, A_KMAJOR>;
     using B = BoxSide<BN, B_KMAJOR>;
     static constexpr int STAGE = A::BYTES + B::BYTES;
     using Ring = Stages<STAGES>;
 
-    float of[ACROSS][4];
+    float of[DOWN][ACROSS][4];
     Turn<STAGES> turn;
 
     // Fills stages with `steps` times 64 of K, from k on; one thread calls it.
@@ -63,9 +64,11 @@ struct PipelinedTile {
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < 64; k += 16)
-            wgmma<T, A::TRANSPOSE, B::TRANSPOSE>(of, A::operand(tile, consumer * 64, k),
-                                                 B::operand(tile + A::BYTES, 0, k),
-                                                 !fresh || k > 0);
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+                wgmma<T, A::TRANSPOSE, B::TRANSPOSE>(
+                    of[i], A::operand(tile, (consumer * DOWN + i) * 64, k),
+                    B::operand(tile + A::BYTES, 0, k), !fresh || k > 0);
         wgmma_commit();
     }
     static __device__ void release(Ring& stages, int stage) {
@@ -73,7 +76,7 @@ struct PipelinedTile {
     }
     // Products of one step are under way while the next ones are issued; then the stage before is
     // free.
-    __device__ void multiply(unsigned ring, Ring& stages, int consumer, int steps) {
+    __device__ void start(unsigned ring, Ring& stages, int consumer, int steps) {
 #pragma unroll 1
         for (int step = 0; step < steps; ++step, turn.next()) {
             stages.wait_full(turn);
@@ -81,8 +84,14 @@ struct PipelinedTile {
             wgmma_wait<1>();
             if (step) release(stages, turn.before());
         }
+    }
+    // Waits for the last products; now `of` may be read.
+    __device__ void finish(Ring& stages) {
         wgmma_wait<0>();
-        wgmma_results(of);
+#pragma unroll
+        for (int i = 0; i < DOWN; ++i) wgmma_results(of[i]);
         release(stages, turn.before());
     }
+    // Leaves `steps` stages to another consumer.
+    __device__ void skip(int steps) { turn.skip(steps); }
 };
