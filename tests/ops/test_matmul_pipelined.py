@@ -99,12 +99,14 @@ def test_rows_of_results_begin_anywhere(n: int, turned: bool) -> None:
     close(run("matmul", PipelinedTile(64, 32), turned, a, b), a.double() @ b.double())
 
 
-@pytest.mark.parametrize(("splits", "turned"), [(2, True), (4, False)])
-def test_blocks_of_a_cluster_share_k(splits: int, turned: bool) -> None:
-    """The parts have different lengths."""
+@pytest.mark.parametrize(
+    ("bn", "splits", "turned"), [(32, 2, True), (32, 4, False), (16, 4, True), (48, 2, False)]
+)
+def test_blocks_of_a_cluster_share_k(bn: int, splits: int, turned: bool) -> None:
+    """The parts have different lengths; shares are of columns, and of rows too."""
     a, b = matrix(9, 64 * 5, BFLOAT, False, 5), matrix(64 * 5, 72, BFLOAT, True, 6)
     bias = draw.seeded(7).normal((72,)).to(BFLOAT)
-    tile = PipelinedTile(64, 32, splits=splits)
+    tile = PipelinedTile(64, bn, splits=splits)
     result = run("addmm", tile, turned, bias, a, b, "relu")
     close(result, (a.double() @ b.double() + bias.double()).clamp(min=0))
 

@@ -8,7 +8,7 @@
 //         total += weft::load_from(block, &sum);
 //     weft::cluster_sync();  // no block ends while others read its memory
 #pragma once
-#include "async.cuh"
+#include "barrier.cuh"
 
 namespace weft {
 
@@ -28,6 +28,26 @@ __device__ inline int cluster_blocks() {
 __device__ inline void cluster_sync() {
     asm volatile("barrier.cluster.arrive;" ::: "memory");
     asm volatile("barrier.cluster.wait;" ::: "memory");
+}
+
+// The same in two parts, for blocks that only have to be there with their barriers, which
+// publish_barriers() has published: what threads have written otherwise is not visible. Threads that
+// end need not wait.
+__device__ inline void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+
+// Stores at the address `shared` in another block of the cluster; 16 bytes arrive at the barrier at
+// the address of `arrived` there.
+__device__ inline void store_to(int block, float4* shared, float4 x, Barrier& arrived) {
+    asm volatile(
+        "{ .reg .b32 there, at; mapa.shared::cluster.u32 there, %0, %2;"
+        " mapa.shared::cluster.u32 at, %1, %2;"
+        " st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, %6},"
+        " [at]; }" ::"r"(shared_address(shared)),
+        "r"(shared_address(&arrived)), "r"(block), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+        : "memory");
 }
 
 // Returns what lies at the address `shared` in another block of the cluster.

@@ -64,10 +64,13 @@ class PipelinedTile(NamedTuple):
 
     @property
     def staging(self) -> int:
-        """Bytes through which the warps store their results, and of a bias for each column."""
+        """Bytes through which the warps store their results, of a bias for each column, and of the
+        shares that other blocks of a cluster give.
+        """
         width = 64 if self.resident == 1 and self.bm <= 192 else 32
-        each = max(16 * (width + 8), 32 * 24) + self.bn // max(self.splits, 1)
-        return self.warps * each * 2
+        columns = max(self.bn // max(self.splits, 1), 8)
+        shares = 4 * self.bm * self.bn * (self.splits - 1) // self.splits if self.splits else 0
+        return self.warps * (max(16 * (width + 8), 32 * 24) + columns) * 2 + shares
 
     def stages(self, gpu: Target, stage: int) -> int:
         """Stages that fit."""
@@ -151,11 +154,11 @@ TILES = (
         for bm, most in MOST_COLUMNS.items()
         for bn in WIDTHS
         for resident in (1, 2, 3)
-        for splits in (0, 1, 2, 4)
+        for splits in (0, 1, 2, 4, 8)
         if bn <= most
         if resident == 1 or bm * bn <= 4096
         if splits == 1 or (bm <= 128 and bm * bn * splits <= 128 * 256)
-        if splits == 0 or bn // 8 % splits == 0
+        if splits == 0 or bn // 8 % min(splits, bn // 8) == 0
     ),
     *(
         PipelinedTile(bm, bn, splits=splits, turns=True)

@@ -40,16 +40,21 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
     __shared__ Barrier order[2];  // TURNS: a warpgroup may multiply
     unsigned ring = slab_aligned(shared_address(bytes));
     unsigned char* start = bytes + (ring - shared_address(bytes));
+    constexpr int PARTS = SPLITS > 1 ? SPLITS : 1;
+    using Shares = ClusterShares<PARTS, G::ACROSS, THREADS / 32>;
+    __shared__ Barrier arrived;  // PARTS > 1: shares of other blocks
     Walk<SPLITS> walk(p);
     if (warpgroup_index() == CONSUMERS) {
         if constexpr (R::MOVED) fewer_registers<R::COPYING>();
-        if (threadIdx.x >= THREADS + 32) return;
+        if (threadIdx.x >= THREADS + 32) return;  // an arrival at the cluster's barrier too
         if (threadIdx.x == THREADS) {
             prefetch_map(A), prefetch_map(B);
             if (TURNS) order[0].init(4), order[1].init(4);
+            if (PARTS > 1) Shares::init(arrived);
             stages.init(1, G::CONSUMERS * 4);
         }
         __syncwarp();
+        if (PARTS > 1) cluster_arrive();
         barrier_arrive<THREADS + 32>(2);  // the barriers are there; copies begin at once
         if (threadIdx.x != THREADS) return;
         wait_for_kernels();
@@ -63,15 +68,17 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         return;
     }
     if constexpr (R::MOVED) more_registers<R::COMPUTING>();
+    if (PARTS > 1) cluster_arrive();
     barrier_sync<THREADS + 32>(2);
     start_next_kernel();
     wait_for_kernels();
-    constexpr int MINE = G::ACROSS / (SPLITS ? SPLITS : 1);  // times 8 columns are stored
-    int consumer = warpgroup_index(), warp = threadIdx.x / 32, part = walk.part();
+    constexpr int MINE = Shares::MINE;  // times 8 columns are stored
+    int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
     TileBias<T, BIAS, MINE * 8> added[BIAS == ROW_BIAS ? DOWN : 1];
     T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE);
-    T* columns = staging + THREADS / 32 * Results::ELEMENTS + warp * MINE * 8;
+    T* bias_columns = staging + THREADS / 32 * Results::ELEMENTS;
+    T* columns = bias_columns + warp * MINE * 8;
     staging += warp * Results::ELEMENTS;
     for (int number = 0; walk.next(); ++number) {
         if (TURNS && number % 2 != consumer) {
@@ -80,7 +87,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         }
         Work work = Work::number<BM, BN>(walk.at, p);
         int row = work.row + (TURNS ? warp % 4 : warp) * 16,
-            column = work.column + part * MINE * 8;
+            column = work.column + (PARTS > 1 ? Shares::first() * 8 : 0);
         const T* from = bias + work.batch * p.batch_bias;
 #pragma unroll
         for (int i = 0; i < (BIAS == ROW_BIAS ? DOWN : 1); ++i)
@@ -102,16 +109,16 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         }
         added[0].share();
         T* to = C + work.batch * p.batch_c;
-        if constexpr (SPLITS <= 1) {
+        if constexpr (PARTS == 1) {
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
                 Results::store(tile.of[i], staging, to, added[BIAS == ROW_BIAS ? i : 0], p,
                                row + i * 64, column);
         } else {
             float sums[MINE][4];
-            add_shares<SPLITS, G::ACROSS, THREADS>(tile.of[0], sums,
-                                                   reinterpret_cast<float4*>(start));
-            Results::store(sums, staging, to, added[0], p, row, column);
+            float4* room = reinterpret_cast<float4*>(bias_columns + THREADS / 32 * MINE * 8);
+            if (Shares::add(tile.of[0], sums, room, arrived))
+                Results::store(sums, staging, to, added[0], p, row, column);
         }
     }
 }

@@ -4,33 +4,62 @@
 #include <weft/cluster.cuh>
 #include "parts.cuh"
 
-// The sums of all blocks of a cluster, of this block's share of the columns. `room` is a float4 for
-// each thread and each 8 columns. Sums are added in the order of the blocks.
-template <int SPLITS, int ACROSS, int THREADS>
-__device__ void add_shares(const float (&of)[ACROSS][4], float (&sums)[ACROSS / SPLITS][4],
-                           float4* room) {
-    constexpr int MINE = ACROSS / SPLITS;
-    barrier_sync<THREADS>(1);  // all have read the last stage, which the shares replace
-#pragma unroll
-    for (int n = 0; n < ACROSS; ++n)
-        room[n * THREADS + threadIdx.x] = make_float4(of[n][0], of[n][1], of[n][2], of[n][3]);
-    cluster_sync();
-    int first = cluster_block() * MINE;
-#pragma unroll
-    for (int n = 0; n < MINE; ++n) {
-        float4 share[SPLITS];
-#pragma unroll
-        for (int block = 0; block < SPLITS; ++block)
-            share[block] = load_from(block, room + (first + n) * THREADS + threadIdx.x);
-        sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
-#pragma unroll
-        for (int block = 0; block < SPLITS; ++block) {
-            sums[n][0] += share[block].x, sums[n][1] += share[block].y;
-            sums[n][2] += share[block].z, sums[n][3] += share[block].w;
-        }
+// Sums of SPLITS blocks of a cluster, of ACROSS times 8 columns for each of WARPS warps. Each block
+// has a share of the columns, or of the rows too if there are more blocks; the others store theirs in
+// its shared memory, `room`, where `arrived` counts the bytes. So no block waits for all others.
+template <int SPLITS, int ACROSS, int WARPS>
+struct ClusterShares {
+    static constexpr int ALONG = SPLITS < ACROSS ? SPLITS : ACROSS, MINE = ACROSS / ALONG,
+                         OWNERS = SPLITS / ALONG, OWN_WARPS = WARPS / OWNERS,
+                         THREADS = OWN_WARPS * 32, BYTES = (SPLITS - 1) * MINE * THREADS * 16;
+    static_assert(ACROSS % ALONG == 0 && SPLITS % ALONG == 0 && WARPS % OWNERS == 0, "whole shares");
+
+    // One thread calls it, before it publishes its barriers.
+    static __device__ void init(Barrier& arrived) {
+        arrived.init(1);
+        arrived.arrive_expecting(BYTES);
     }
-    cluster_sync();  // no block ends while others read its shares
-}
+    // The first of its columns, in units of 8.
+    static __device__ int first() { return cluster_block() / OWNERS * MINE; }
+
+    // Gives the other blocks their shares, and adds those that they give, in the order of the
+    // blocks. True if this warp has sums.
+    static __device__ bool add(const float (&of)[ACROSS][4], float (&sums)[MINE][4], float4* room,
+                               Barrier& arrived) {
+        int me = cluster_block(), warp = threadIdx.x / 32, thread = threadIdx.x % THREADS;
+        cluster_wait();  // the barriers of all blocks are there
+        float own[MINE][4];
+#pragma unroll
+        for (int c = 0; c < ALONG; ++c) {
+            int owner = c * OWNERS + warp / OWN_WARPS;
+#pragma unroll
+            for (int n = 0; n < MINE; ++n) {
+                const float(&x)[4] = of[c * MINE + n];
+                float4* to = room + ((me - (me > owner)) * MINE + n) * THREADS + thread;
+                if (owner != me) store_to(owner, to, make_float4(x[0], x[1], x[2], x[3]), arrived);
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    if (c == me / OWNERS) own[n][i] = x[i];
+            }
+        }
+        if (warp / OWN_WARPS != me % OWNERS) return false;
+        arrived.wait(0);
+#pragma unroll
+        for (int n = 0; n < MINE; ++n) {
+            sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+#pragma unroll
+            for (int block = 0; block < SPLITS; ++block) {
+                if (block == me) {
+                    for (int i = 0; i < 4; ++i) sums[n][i] += own[n][i];
+                    continue;
+                }
+                float4 x = room[((block - (block > me)) * MINE + n) * THREADS + thread];
+                sums[n][0] += x.x, sums[n][1] += x.y, sums[n][2] += x.z, sums[n][3] += x.w;
+            }
+        }
+        return true;
+    }
+};
 
 // Parts of tiles that any blocks have: a block stores its part, and the last one to come adds those
 // of all in their order. A block has two places: for the tile that another one began, and for the
