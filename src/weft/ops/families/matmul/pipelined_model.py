@@ -87,7 +87,7 @@ class PipelinedTile(NamedTuple):
         step = max(math, stage / SM_RATE, waits)
         store = STORE * (TURNED if turned else 1.0) + ACTIVATE.get(p.activation, 0.0)
         over = OVER + store * self.bm * self.bn * (ALONE if self.turns else 1.0)
-        again = cdiv(most, self.resident) - 1
+        again = cdiv(most, self.resident) - 1.0
         if self.turns:
             # The other warpgroup multiplies meanwhile.
             again *= max(0.0, 1 - steps / max(most, 1) * step / over)
