@@ -102,7 +102,7 @@ class Call(NamedTuple):
 
 def kinds(candidate: Candidate) -> tuple[bool, ...]:
     """What its name says about its schedule."""
-    return tuple(word in candidate.name for word in ("an SM", "K in", "in turns", "even"))
+    return tuple(word in candidate.name for word in ("an SM", "K in", "in turns", "boxes", "even"))
 
 
 def contenders(call: Call, dtype: torch.dtype, each: int, most: int) -> Iterator[Candidate]:
@@ -223,7 +223,8 @@ def measure(
             "m": m, "n": n, "k": k, "order": call.order, "bias": call.bias,
             "activation": call.activation, "dtype": str(dtype).removeprefix("torch."),
             "fetch": pipelined.L2_128, "name": name, "model_us": costs.get(name),
-            "us": round(us, 2), "ratio": round(times["cuBLAS"] / us, 3), "error": float(f"{errors[name]:.3g}"),
+            "us": round(us, 2), "ratio": round(times["cuBLAS"] / us, 3),
+            "error": float(f"{errors[name]:.3g}"),
         })  # fmt: skip
     return sorted(rows, key=lambda row: row["us"])
 
@@ -236,7 +237,7 @@ def summary(call: Call, rows: list[dict[str, Any]]) -> str:
     wrong = [row["name"] for row in rows if not row["error"] < 1e-2]
     best: dict[str, dict[str, Any]] = {}
     for row in ours:
-        words = [word for word in ("turns", "even", "K in") if word in row["name"]]
+        words = [word for word in ("turns", "boxes", "even", "K in") if word in row["name"]]
         best.setdefault(" ".join(words), row)
     each = " ; ".join(
         f"{row['ratio']:.2f} {row['name'].removesuffix(', pipelined')}" for row in best.values()

@@ -19,8 +19,8 @@ from weft.ops.families.matmul.product import Operand, Product, Side
 CAPABILITY = (9, 0)
 MOST_ELEMENTS = 2**31
 """Elements along a dimension, and tiles of a launch: coordinates are ints."""
-SWIZZLE_128, L2_128 = 3, 2
-"""Numbers of a swizzle of 128 bytes and of fetches of 128 bytes in a tensor map."""
+SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
+"""Numbers of swizzles of 64 and 128 bytes and of fetches of 128 bytes in a tensor map."""
 
 
 def candidates(p: Product, gpu: Target) -> list[Candidate]:
@@ -43,12 +43,15 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     # A tile that is much larger than C leaves a smaller one the same work.
     if stages < 2 or tile.splits > cdiv(p.k, STEP_K) or 1 not in (p.row_c, p.column_c):
         return []
+    # Boxes are parts of rows; with one tile for a block there is nothing beside their stores.
+    if tile.boxes and (p.column_c != 1 or p.n % 8 or tile.works(p) <= gpu.sms):
+        return []
     works = tile.works(p)
     if not tile.splits and not _even(p, tile, gpu):
         return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""
-    name += ", in turns" if tile.turns else ""
+    name += ", in turns" if tile.turns else ", boxes" if tile.boxes else ""
     name += f", K in {tile.splits}" if tile.splits > 1 else "" if tile.splits else ", even shares"
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     build = functools.partial(plan, p, tile, stages, gpu)
@@ -74,10 +77,11 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     whole = (p.m if transposed else p.n) % 8 == 0
     alone = tile.resident == 1
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
+    stores = () if tile.boxes else (transposed, whole)
+    entry = "_boxes" if tile.boxes else "_in_turns" if tile.turns else "" if alone else "_beside"
     name = source.template(
-        "pipelined_in_turns" if tile.turns else "pipelined" if alone else "pipelined_beside",
-        source.ctype(p.out.dtype), *words, a.k_major, b.k_major, transposed, whole, p.activation,
-        _bias_kind(p),
+        f"pipelined{entry}", source.ctype(p.out.dtype), *words, a.k_major, b.k_major, *stores,
+        p.activation, _bias_kind(p),
     )  # fmt: skip
     kernel = source.kernel("matmul/pipelined.cu", name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
@@ -97,7 +101,10 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
         scratch = (Buffer((2 * blocks * tile.bm * tile.bn,), torch.float32),)
         parts = (p.scratch_number(), Counters())
     problem = p.problem(tile.shared_tiles(p, gpu), p.k, tiles, a.pitch, b.pitch)
-    args = (*maps, p.bias_pointer, p.c, *parts, problem)
+    where: tuple[Argument, ...] = (p.bias_pointer, p.c)
+    if tile.boxes:
+        where = (_result_map(kind, p, tile), p.bias_pointer)
+    args = (*maps, *where, *parts, problem)
     shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
@@ -124,3 +131,13 @@ def _map(kind: ElementType, x: Operand, side: Side, extent: int, p: Product, alo
         kind, 0, sizes, (2 * pitch, 2 * batch), (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128
     )
     return Map(x.pointer, request)
+
+
+def _result_map(kind: ElementType, p: Product, tile: PipelinedTile) -> Map:
+    """The map of C as (N, M, batch), of boxes that a warp stores: see box_store.cuh."""
+    wide = tile.bn % 64 == 0
+    request = MapRequest(
+        kind, 0, (p.n, p.m, p.batch), (2 * p.n, 2 * p.m * p.n), (1, 1, 1),
+        (64 if wide else 32, 16, 1), swizzle=SWIZZLE_128 if wide else SWIZZLE_64,
+    )  # fmt: skip
+    return Map(p.c, request)

@@ -30,6 +30,7 @@ class PipelinedTile(NamedTuple):
     splits    blocks of a cluster that share the K of a tile; 0: all blocks share the steps of
               tiles that are no whole rounds
     turns     two warpgroups compute whole tiles by turns; else all of them share each
+    boxes     results are stored by a tensor map, beside the products of the next tile
     """
 
     bm: int
@@ -37,6 +38,7 @@ class PipelinedTile(NamedTuple):
     resident: int = 1
     splits: int = 1
     turns: bool = False
+    boxes: bool = False
 
     @property
     def threads(self) -> int:
@@ -69,6 +71,8 @@ class PipelinedTile(NamedTuple):
         """
         width = 64 if self.resident == 1 and self.bm <= 192 else 32
         columns = max(self.bn // max(self.splits, 1), 8)
+        if self.boxes:
+            return self.warps * (16 + 1) * self.bn * 2
         shares = 4 * self.bm * self.bn * (self.splits - 1) // self.splits if self.splits else 0
         return self.warps * (max(16 * (width + 8), 32 * 24) + columns) * 2 + shares
 
@@ -91,6 +95,8 @@ class PipelinedTile(NamedTuple):
         if self.turns:
             # The other warpgroup multiplies meanwhile.
             again *= max(0.0, 1 - steps / max(most, 1) * step / over)
+        if self.boxes:
+            again *= BOXES
         over *= 1 + again * (BESIDE if self.bm >= 192 else 1.0)
         total = self._steps_of_all(p) * stage / L2_RATE
         time = gpu.launch + max(steps * step + over, total, traffic(p) / gpu.bandwidth)
@@ -142,6 +148,8 @@ ACTIVATE = {2: 8e-11, 3: 6e-11, 4: 7e-11}
 """Seconds of an activation, by its number, for an element."""
 ALONE = 1.7
 """Time of stores by one warpgroup relative to two."""
+BOXES = 0.35
+"""Share of the time of stores by tensor maps that products do not cover."""
 JOIN = 2.0e-6
 """Seconds by which the last block of a tile waits for the parts of others."""
 JOIN_SHARE = 3e-11
@@ -165,5 +173,12 @@ TILES = (
         for bm, widths in ((64, (128, 192, 256)), (128, (96, 128, 160, 192)), (192, (96, 128)))
         for bn in widths
         for splits in (0, 1)
+    ),
+    *(
+        PipelinedTile(bm, bn, splits=splits, boxes=True)
+        for bm, widths in ((128, (128, 160, 192, 256)), (192, (128, 160, 192)), (256, (96, 128)))
+        for bn in widths
+        for splits in (0, 1)
+        if splits == 1 or bm == 128
     ),
 )

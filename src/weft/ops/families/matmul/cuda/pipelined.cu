@@ -4,6 +4,7 @@
 #include <weft/cluster.cuh>
 #include <weft/convert.cuh>
 #include <weft/early_launch.cuh>
+#include "box_store.cuh"
 #include "pipelined.cuh"
 #include "schedule.cuh"
 #include "shares.cuh"
@@ -24,11 +25,13 @@ struct Registers {
 // RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves
 // registers from the warpgroup that copies to those that multiply. SPLITS: see schedule.cuh. TURNS:
 // two warpgroups compute whole tiles by turns: one stores its results while the other multiplies.
-// Else all of them share each tile. TRANSPOSED, WHOLE: see store.cuh; BIAS: bias.cuh.
-template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool TURNS, bool A_KMAJOR,
-          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
-__device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
-                               float4* parts, int* counters, const Problem& p) {
+// Else all of them share each tile. BOXES: results are stored by the map `to_boxes`. TRANSPOSED,
+// WHOLE: see store.cuh; BIAS: bias.cuh.
+template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool TURNS, bool BOXES,
+          bool A_KMAJOR, bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
+__device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const TensorMap& to_boxes,
+                               const T* bias, T* C, float4* parts, int* counters,
+                               const Problem& p) {
     constexpr int DOWN = TURNS ? BM / 64 : 1, CONSUMERS = TURNS ? 2 : BM / 64,
                   THREADS = CONSUMERS * 128, OF_TILE = TURNS ? 128 : THREADS;
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR, DOWN>;
@@ -76,10 +79,11 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
     TileBias<T, BIAS, MINE * 8> added[BIAS == ROW_BIAS ? DOWN : 1];
+    constexpr int STAGED = BOXES ? 16 * BN : Results::ELEMENTS;  // for a warp
     T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE);
-    T* bias_columns = staging + THREADS / 32 * Results::ELEMENTS;
+    T* bias_columns = staging + THREADS / 32 * STAGED;
     T* columns = bias_columns + warp * MINE * 8;
-    staging += warp * Results::ELEMENTS;
+    staging += warp * STAGED;
     for (int number = 0; walk.next(); ++number) {
         if (TURNS && number % 2 != consumer) {
             tile.skip(walk.steps);
@@ -109,7 +113,10 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         }
         added[0].share();
         T* to = C + work.batch * p.batch_c;
-        if constexpr (PARTS == 1) {
+        if constexpr (BOXES) {
+            BoxStore<T, BN, ACTIVATION>::store(tile.of[0], shared_address(staging), to_boxes,
+                                               added[0], p, row, column, work.batch);
+        } else if constexpr (PARTS == 1) {
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
                 Results::store(tile.of[i], staging, to, added[BIAS == ROW_BIAS ? i : 0], p,
@@ -121,6 +128,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
                 Results::store(sums, staging, to, added[0], p, row, column);
         }
     }
+    if constexpr (BOXES) BoxStore<T, BN, ACTIVATION>::finish();
 }
 
 // A block for an SM: a warpgroup copies.
@@ -130,8 +138,19 @@ __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
               const T* bias, T* C, float4* parts, int* counters,
               const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, BIAS>(A, B, bias, C, parts, counters, p);
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
+                   WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
+}
+
+// The same, with a map of C.
+template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
+          int ACTIVATION, int BIAS>
+__global__ void __launch_bounds__(BM * 2 + 128, 1)
+    pipelined_boxes(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
+                    const __grid_constant__ TensorMap C, const T* bias, float4* parts,
+                    int* counters, const __grid_constant__ Problem p) {
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, true, A_KMAJOR, B_KMAJOR, false, true,
+                   ACTIVATION, BIAS>(A, B, C, bias, nullptr, parts, counters, p);
 }
 
 // The same, with warpgroups that take turns.
@@ -141,8 +160,8 @@ __global__ void __launch_bounds__(384, 1)
     pipelined_in_turns(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                        const T* bias, T* C, float4* parts, int* counters,
                        const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, true, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, BIAS>(A, B, bias, C, parts, counters, p);
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, true, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
+                   WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
@@ -153,6 +172,6 @@ __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                      const T* bias, T* C, float4* parts, int* counters,
                      const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
-                   WHOLE, ACTIVATION, BIAS>(A, B, bias, C, parts, counters, p);
+    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, false, false, A_KMAJOR, B_KMAJOR,
+                   TRANSPOSED, WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
 }
