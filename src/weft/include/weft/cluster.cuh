@@ -31,8 +31,8 @@ __device__ inline void cluster_sync() {
 }
 
 // The same in two parts, for blocks that only have to be there with their barriers, which
-// publish_barriers() has published: what threads have written otherwise is not visible. Threads that
-// end need not wait.
+// publish_barriers() has published: what threads have written otherwise is not visible. Threads
+// that end need not wait.
 __device__ inline void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }

@@ -1,14 +1,14 @@
-// Stores a tile of 16-bit results by a tensor map of C: a warp leaves them in shared memory, and the
-// copy goes on beside the products of its next tile.
+// Stores a tile of 16-bit results by a tensor map of C: a warp leaves them in shared memory, and
+// the copy goes on beside the products of its next tile.
 #pragma once
 #include <weft/mma.cuh>
 #include <weft/tma.cuh>
 #include <weft/wgmma.cuh>
 #include "store.cuh"
 
-// 16 rows of COLUMNS columns for a warp, as boxes of 16 rows and WIDTH columns, whose 16-byte vectors
-// are swizzled over the width of a row. The rows of C are contiguous and begin at multiples of 16
-// bytes.
+// 16 rows of COLUMNS columns for a warp, as boxes of 16 rows and WIDTH columns, whose 16-byte
+// vectors are swizzled over the width of a row. The rows of C are contiguous and begin at multiples
+// of 16 bytes.
 template <class T, int COLUMNS, int ACTIVATION>
 struct BoxStore {
     static constexpr int WIDTH = COLUMNS % 64 == 0 ? 64 : 32, BYTES = 16 * COLUMNS * 2;
@@ -29,17 +29,15 @@ struct BoxStore {
             unsigned words[4];
             Rounds::round(words, of[n], bias, p, r0, c0, n * 8);
             Rounds::round(words + 2, of[n + 1], bias, p, r0, c0, n * 8 + 8);
-            int vector = n % (WIDTH / 8) + lane / 16;
-            vector ^= WIDTH == 64 ? row % 8 : row / 2 % 4;
-            store_matrices_x4(mine + (n * 8 / WIDTH * 16 + row) * WIDTH * 2 + vector * 16, words);
+            unsigned box = mine + n * 8 / WIDTH * 16 * WIDTH * 2;
+            store_matrices_x4(box + swizzle<WIDTH * 2>(row, n % (WIDTH / 8) + lane / 16), words);
         }
         publish_tiles();
         __syncwarp();
         if (lane == 0) {
 #pragma unroll
             for (int c = 0; c < COLUMNS; c += WIDTH)
-                if (r0 < p.M && c0 + c < p.N)
-                    store_box(C, mine + c * 32, c0 + c, r0, batch);
+                if (r0 < p.M && c0 + c < p.N) store_box(C, mine + c * 32, c0 + c, r0, batch);
             commit_stores();
         }
     }

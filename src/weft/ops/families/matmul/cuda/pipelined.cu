@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(384, 1)
     pipelined_in_turns(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                        const T* bias, T* C, float4* parts, int* counters,
                        const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, true, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
-                   WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, true, false, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
+                   ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave

@@ -33,8 +33,8 @@ struct BoxSide {
     }
 };
 
-// A tile of BM x BN results. A consumer, a warpgroup, has DOWN times 64 of its rows, and a warp 16 of
-// each 64.
+// A tile of BM x BN results. A consumer, a warpgroup, has DOWN times 64 of its rows, and a warp 16
+// of each 64.
 template <class T, int BM, int BN, int STAGES, bool A_KMAJOR, bool B_KMAJOR, int DOWN = 1>
 struct PipelinedTile {
     static constexpr int CONSUMERS = BM / 64 / DOWN, ACROSS = BN / 8;

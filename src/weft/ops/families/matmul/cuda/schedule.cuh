@@ -18,9 +18,9 @@ struct Work {
 };
 
 // The pieces of work of a block, one after another: `steps` times 64 of K of the tile of work `at`,
-// from step `begin` on. SPLITS blocks of a cluster share the K of each tile. SPLITS = 0: blocks have
-// equal shares of the steps of the first p.splits tiles, wherever these begin and end, and then
-// whole tiles, as stream-K does (Osama et al.).
+// from step `begin` on. SPLITS blocks of a cluster share the K of each tile. SPLITS = 0: blocks
+// have equal shares of the steps of the first p.splits tiles, wherever these begin and end, and
+// then whole tiles, as stream-K does (Osama et al.).
 template <int SPLITS>
 struct Walk {
     int at, begin, steps;

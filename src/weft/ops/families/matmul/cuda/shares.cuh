@@ -5,14 +5,15 @@
 #include "parts.cuh"
 
 // Sums of SPLITS blocks of a cluster, of ACROSS times 8 columns for each of WARPS warps. Each block
-// has a share of the columns, or of the rows too if there are more blocks; the others store theirs in
-// its shared memory, `room`, where `arrived` counts the bytes. So no block waits for all others.
+// has a share of the columns, or of the rows too if there are more blocks; the others store theirs
+// in its shared memory, `room`, where `arrived` counts the bytes. So no block waits for all others.
 template <int SPLITS, int ACROSS, int WARPS>
 struct ClusterShares {
     static constexpr int ALONG = SPLITS < ACROSS ? SPLITS : ACROSS, MINE = ACROSS / ALONG,
                          OWNERS = SPLITS / ALONG, OWN_WARPS = WARPS / OWNERS,
                          THREADS = OWN_WARPS * 32, BYTES = (SPLITS - 1) * MINE * THREADS * 16;
-    static_assert(ACROSS % ALONG == 0 && SPLITS % ALONG == 0 && WARPS % OWNERS == 0, "whole shares");
+    static_assert(ACROSS % ALONG == 0 && SPLITS % ALONG == 0 && WARPS % OWNERS == 0,
+                  "whole shares");
 
     // One thread calls it, before it publishes its barriers.
     static __device__ void init(Barrier& arrived) {
@@ -34,7 +35,7 @@ struct ClusterShares {
             int owner = c * OWNERS + warp / OWN_WARPS;
 #pragma unroll
             for (int n = 0; n < MINE; ++n) {
-                const float(&x)[4] = of[c * MINE + n];
+                const float (&x)[4] = of[c * MINE + n];
                 float4* to = room + ((me - (me > owner)) * MINE + n) * THREADS + thread;
                 if (owner != me) store_to(owner, to, make_float4(x[0], x[1], x[2], x[3]), arrived);
 #pragma unroll
@@ -89,8 +90,7 @@ struct Pieces {
         __threadfence();
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) of[i] = 0;
-        for (int i = 0; i < blocks.y; ++i)
-            add_part<THREADS>(of, place(blocks.x + i, i == 0));
+        for (int i = 0; i < blocks.y; ++i) add_part<THREADS>(of, place(blocks.x + i, i == 0));
         return true;
     }
 };
