@@ -16,3 +16,9 @@ def test_blocks_read_each_other() -> None:
         np.testing.assert_array_equal(y[..., i], sums * (i + 1))
     np.testing.assert_array_equal(y[..., 4], sums[..., :1].repeat(32, 2))
     assert all((y[:, block, :, 5] == block).all() for block in range(4))
+
+
+def test_blocks_store_in_each_other() -> None:
+    x, y = random(2).integers(-9, 9, (2, 4, 128)).astype(np.float32), np.zeros((2, 4, 128), "f4")
+    run("cluster", "given", (8, 32, 0, None, 4), x, y)
+    np.testing.assert_array_equal(y, x.sum(1, keepdims=True).repeat(4, 1))
