@@ -11,7 +11,7 @@ from weft.device.tensor_map_layout import TYPES, ElementType
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Map, Plan, Step
+from weft.ops.core.plan import Argument, Map, Plan, Step
 from weft.ops.core.target import Target
 from weft.ops.families.matmul.pipelined_model import STEP_K, TILES, PipelinedTile
 from weft.ops.families.matmul.product import Operand, Product, Side
@@ -19,6 +19,8 @@ from weft.ops.families.matmul.product import Operand, Product, Side
 CAPABILITY = (9, 0)
 MOST_ELEMENTS = 2**31
 """Elements along a dimension, and tiles of a launch: coordinates are ints."""
+MOST_SPLIT = 4
+"""Tiles for an SM, if the blocks of clusters share their K."""
 SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
 """Numbers of swizzles of 64 and 128 bytes and of fetches of 128 bytes in a tensor map."""
 
@@ -30,44 +32,34 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
     if gpu.capability != CAPABILITY or not wide or largest >= MOST_ELEMENTS or p.k < STEP_K:
         return []
     made = []
-    for tile in TILES:
-        for turned in (False, True):
-            made += _candidate(p.transposed() if turned else p, tile, turned, gpu)
+    for turned in (False, True):
+        product = p.transposed() if turned else p
+        if 1 in (product.row_c, product.column_c):
+            for tile in TILES:
+                made += _candidate(product, tile, turned, gpu)
     return made
 
 
 def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> list[Candidate]:
+    works = tile.works(p)
+    # A cluster for a part of a tile that whole tiles leave idle; boxes are parts of rows, and with
+    # one tile for a block there is nothing beside their stores.
+    if tile.splits > 1 and (works > MOST_SPLIT * gpu.sms or tile.splits > cdiv(p.k, STEP_K)):
+        return []
+    if tile.boxes and (p.column_c != 1 or p.n % 8 or works <= gpu.sms):
+        return []
     a, b = p.sides
     stage = tile.stage(a.k_major, b.k_major)
-    stages = tile.stages(gpu, stage)
-    # A tile that is much larger than C leaves a smaller one the same work.
-    if stages < 2 or tile.splits > cdiv(p.k, STEP_K) or 1 not in (p.row_c, p.column_c):
-        return []
-    # Boxes are parts of rows; with one tile for a block there is nothing beside their stores.
-    if tile.boxes and (p.column_c != 1 or p.n % 8 or tile.works(p) <= gpu.sms):
-        return []
-    works = tile.works(p)
-    if not tile.splits and not _even(p, tile, gpu):
+    stages = tile.stages(gpu, stage, p)
+    if stages < 2:
         return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""
     name += ", in turns" if tile.turns else ", boxes" if tile.boxes else ""
-    name += f", K in {tile.splits}" if tile.splits > 1 else "" if tile.splits else ", even shares"
+    name += f", K in {tile.splits}" if tile.splits > 1 else ""
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     build = functools.partial(plan, p, tile, stages, gpu)
     return [Candidate(f"{name}, pipelined", tile.time(p, gpu, stage, p.column_c != 1), why, build)]
-
-
-def _even(p: Product, tile: PipelinedTile, gpu: Target) -> bool:
-    """True if even shares of the steps differ from whole tiles, and the kernel can count them."""
-    works, blocks = tile.works(p), gpu.sms * tile.resident
-    shared = tile.shared_tiles(p, gpu)
-    return (
-        works % blocks != 0
-        and shared <= COUNTERS
-        and shared * cdiv(p.k, STEP_K) * (blocks + 1) < MOST_ELEMENTS
-        and cdiv(p.k, STEP_K) * shared >= blocks
-    )
 
 
 def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
@@ -87,28 +79,24 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
     works = tile.works(p)
     rounds = cdiv(works, gpu.sms * tile.resident)
-    # No more blocks than the rounds need: an idle SM leaves the others power.
-    blocks = works * tile.splits if tile.splits > 1 else cdiv(works, rounds)
+    # No more blocks than the rounds need: an idle SM leaves the others power. Blocks that share an
+    # SM are as many as fit: fewer of them would not be the same number for each.
+    blocks = cdiv(works, rounds) if alone else min(works, gpu.sms * tile.resident)
+    blocks = works * tile.splits if tile.splits > 1 else blocks
     kind = next(t for t in TYPES if t.name == ("f16" if p.out.dtype == torch.float16 else "bf16"))
     maps = (
         _map(kind, p.a, a, p.m, p, tile.bm),
         _map(kind, p.b, b, p.n, p, tile.bn),
     )
-    scratch: tuple[Buffer, ...] = ()
-    parts: tuple[Argument, ...] = (None, None)
-    if not tile.splits:
-        blocks = gpu.sms * tile.resident
-        scratch = (Buffer((2 * blocks * tile.bm * tile.bn,), torch.float32),)
-        parts = (p.scratch_number(), Counters())
-    problem = p.problem(tile.shared_tiles(p, gpu), p.k, tiles, a.pitch, b.pitch)
+    problem = p.problem(1, p.k, tiles, a.pitch, b.pitch)
     where: tuple[Argument, ...] = (p.bias_pointer, p.c)
     if tile.boxes:
         where = (_result_map(kind, p, tile), p.bias_pointer)
-    args = (*maps, *where, *parts, problem)
+    args = (*maps, *where, problem)
     shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
-    return Plan((*p.before, step), (p.out,), (*p.scratch, *scratch))
+    return Plan((*p.before, step), (p.out,), p.scratch)
 
 
 def _bias_kind(p: Product) -> int:

@@ -5,6 +5,7 @@ Every constant was fitted on an NVIDIA H200 to benchmarks/records/pipelined_prod
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from weft.kernels import cdiv
@@ -16,19 +17,20 @@ from weft.ops.families.matmul.product import Product
 
 STEP_K = 64
 """K of a stage."""
-WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 176, 192, 256)
+WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
 """Columns of a tile that a warpgroup multiplies by one instruction."""
 BARRIERS = 1024
 """Bytes of static shared memory: the ring after it is aligned."""
 MOST_STAGES = 12
+MOST_SHARES = 32 * 1024
+"""Bytes of shares that have room beside the stages: see shares.cuh."""
 
 
 class PipelinedTile(NamedTuple):
     """A tile of C.
 
     resident  blocks that share an SM
-    splits    blocks of a cluster that share the K of a tile; 0: all blocks share the steps of
-              tiles that are no whole rounds
+    splits    blocks of a cluster that share the K of a tile
     turns     two warpgroups compute whole tiles by turns; else all of them share each
     boxes     results are stored by a tensor map, beside the products of the next tile
     """
@@ -54,11 +56,6 @@ class PipelinedTile(NamedTuple):
         """Tiles of all products."""
         return cdiv(p.m, self.bm) * cdiv(p.n, self.bn) * p.batch
 
-    def shared_tiles(self, p: Product, gpu: Target) -> int:
-        """Tiles whose steps all blocks share: those beside whole rounds, and one round."""
-        works, blocks = self.works(p), gpu.sms * self.resident
-        return works - max(0, works // blocks - 1) * blocks if self.splits == 0 else 1
-
     def stage(self, a_k_major: bool, b_k_major: bool) -> int:
         """Bytes of a stage; an operand that is not contiguous along K has slabs of 64."""
         columns = self.bn if b_k_major else cdiv(self.bn, 64) * 64
@@ -70,56 +67,50 @@ class PipelinedTile(NamedTuple):
         shares that other blocks of a cluster give.
         """
         width = 64 if self.resident == 1 and self.bm <= 192 else 32
-        columns = max(self.bn // max(self.splits, 1), 8)
-        if self.boxes:
-            return self.warps * (16 + 1) * self.bn * 2
-        shares = 4 * self.bm * self.bn * (self.splits - 1) // self.splits if self.splits else 0
-        return self.warps * (max(16 * (width + 8), 32 * 24) + columns) * 2 + shares
+        rows = 16 * self.bn if self.boxes else max(16 * (width + 8), 32 * 24)
+        columns = self.bn // math.gcd(self.bn // 8, self.splits)
+        shares = self.shares if self.shares <= MOST_SHARES else 0
+        return self.warps * (rows + columns) * 2 + shares
 
-    def stages(self, gpu: Target, stage: int) -> int:
-        """Stages that fit."""
+    @property
+    def shares(self) -> int:
+        """Bytes that other blocks of a cluster give; many replace the stages."""
+        return 4 * self.bm * self.bn * (self.splits - 1) // self.splits
+
+    def stages(self, gpu: Target, stage: int, p: Product) -> int:
+        """Stages that fit, and no more than a block with one tile needs."""
         room = gpu.shared_per_sm // self.resident - BLOCK_RESERVED
         room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging
-        return min(room // stage, MOST_STAGES)
+        most = MOST_STAGES
+        if self.works(p) * self.splits <= gpu.sms * self.resident:
+            most = max(2, min(most, cdiv(cdiv(p.k, STEP_K), self.splits)))
+        fitting = min(room // stage, most)
+        return fitting if self.shares <= max(MOST_SHARES, fitting * stage) else 0
 
     def time(self, p: Product, gpu: Target, stage: int, turned: bool) -> float:
         """Modelled seconds; `turned`: the columns of C are contiguous."""
-        steps, most = self._course(p, gpu)
+        works, steps = self.works(p) * self.splits, cdiv(cdiv(p.k, STEP_K), self.splits)
+        most = cdiv(works, gpu.sms)  # tiles of an SM
         beside = min(self.resident, most)
-        math = 2 * self.bm * (self.bn + INSTRUCTION) * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
-        waits = LATENCY / (self.stages(gpu, stage) * beside)
-        step = max(math, stage / SM_RATE, waits)
+        dense = 2 * self.bm * (self.bn + INSTRUCTION) * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
+        step = max(dense, stage / SM_RATE, LATENCY / (self.stages(gpu, stage, p) * beside))
         store = STORE * (TURNED if turned else 1.0) + ACTIVATE.get(p.activation, 0.0)
         over = OVER + store * self.bm * self.bn * (ALONE if self.turns else 1.0)
         again = cdiv(most, self.resident) - 1.0
         if self.turns:
-            # The other warpgroup multiplies meanwhile.
-            again *= max(0.0, 1 - steps / max(most, 1) * step / over)
-        if self.boxes:
+            again *= max(AGAIN, 1 - steps * step / over)  # the other warpgroup multiplies meanwhile
+        elif self.boxes:
             again *= BOXES
-        over *= 1 + again * (BESIDE if self.bm >= 192 else 1.0)
-        total = self._steps_of_all(p) * stage / L2_RATE
-        time = gpu.launch + max(steps * step + over, total, traffic(p) / gpu.bandwidth)
+        elif self.bm >= 192:
+            again *= BESIDE
+        # The last tiles of a few SMs do not use all of the memory's bandwidth.
+        waste = (most * gpu.sms / works) ** TAIL if most > 1 else 1.0
+        total = works * steps * stage / L2_RATE
+        memory = traffic(p) / gpu.bandwidth * waste
+        time = gpu.launch + max(most * steps * step + over * (1 + again), total, memory)
         if self.splits > 1:
-            time += SPLIT + SHARE * 4 * self.bm * self.bn * self.splits
-        if self.splits == 0:
-            time += JOIN + JOIN_SHARE * 4 * self.bm * self.bn
+            time += SPLIT + SHARE * self.shares
         return time
-
-    def _course(self, p: Product, gpu: Target) -> tuple[int, int]:
-        """The steps and the tiles of the SM with the most of them."""
-        whole, works = cdiv(p.k, STEP_K), self.works(p)
-        if self.splits == 0:
-            blocks, shared = gpu.sms * self.resident, self.shared_tiles(p, gpu)
-            rounds = (works - shared) // blocks
-            each = cdiv(shared * whole, blocks) + rounds * whole
-            return each * self.resident, (rounds + 1) * self.resident
-        most = cdiv(works * self.splits, gpu.sms)
-        return most * cdiv(whole, self.splits), most
-
-    def _steps_of_all(self, p: Product) -> int:
-        splits = max(self.splits, 1)
-        return self.works(p) * splits * cdiv(cdiv(p.k, STEP_K), splits)
 
 
 REACH = 0.767
@@ -150,35 +141,42 @@ ALONE = 1.7
 """Time of stores by one warpgroup relative to two."""
 BOXES = 0.35
 """Share of the time of stores by tensor maps that products do not cover."""
-JOIN = 2.0e-6
-"""Seconds by which the last block of a tile waits for the parts of others."""
-JOIN_SHARE = 3e-11
-"""Seconds for each byte of a part."""
+AGAIN = 0.05
+"""Share of the time of stores that the products of the other of two warpgroups do not cover."""
+TAIL = 0.6
+"""Reads of memory take longer by this power of the most tiles of an SM relative to the mean."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
+SPLITS = (1, 2, 3, 4, 6, 8)
+
+
+def _splits(bm: int, bn: int) -> tuple[int, ...]:
+    """Numbers of blocks that can share a tile: each stores whole columns of whole warps."""
+    owners = {splits: splits // math.gcd(bn // 8, splits) for splits in SPLITS}
+    return tuple(splits for splits, warps in owners.items() if bm // 16 % warps == 0)
+
+
 TILES = (
     *(
         PipelinedTile(bm, bn, resident, splits)
         for bm, most in MOST_COLUMNS.items()
         for bn in WIDTHS
         for resident in (1, 2, 3)
-        for splits in (0, 1, 2, 4, 8)
+        for splits in _splits(bm, bn)
         if bn <= most
         if resident == 1 or bm * bn <= 4096
-        if splits == 1 or (bm <= 128 and bm * bn * splits <= 128 * 256)
-        if splits == 0 or bn // 8 % min(splits, bn // 8) == 0
+        if splits in (1, 2, 4, 8) or bm * bn > 4096
+        if splits < 8 or bm * bn <= 128 * 128
     ),
     *(
-        PipelinedTile(bm, bn, splits=splits, turns=True)
-        for bm, widths in ((64, (128, 192, 256)), (128, (96, 128, 160, 192)), (192, (96, 128)))
-        for bn in widths
-        for splits in (0, 1)
+        PipelinedTile(bm, bn, turns=True)
+        for bm, most in {64: 256, 128: 192, 192: 128}.items()
+        for bn in WIDTHS
+        if 96 <= bn <= most
     ),
     *(
-        PipelinedTile(bm, bn, splits=splits, boxes=True)
+        PipelinedTile(bm, bn, boxes=True)
         for bm, widths in ((128, (128, 160, 192, 256)), (192, (128, 160, 192)), (256, (96, 128)))
         for bn in widths
-        for splits in (0, 1)
-        if splits == 1 or bm == 128
     ),
 )

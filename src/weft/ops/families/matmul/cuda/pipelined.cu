@@ -1,5 +1,5 @@
 // Matrix products of 16-bit elements on Hopper: C = f(A B + bias), batched. Blocks stay and compute
-// one tile after another, or share the K of tiles.
+// one tile after another, or the blocks of a cluster share the K of one tile.
 #include <weft/block.cuh>
 #include <weft/cluster.cuh>
 #include <weft/convert.cuh>
@@ -30,10 +30,9 @@ struct Registers {
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool TURNS, bool BOXES,
           bool A_KMAJOR, bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const TensorMap& to_boxes,
-                               const T* bias, T* C, float4* parts, int* counters,
-                               const Problem& p) {
+                               const T* bias, T* C, const Problem& p) {
     constexpr int DOWN = TURNS ? BM / 64 : 1, CONSUMERS = TURNS ? 2 : BM / 64,
-                  THREADS = CONSUMERS * 128, OF_TILE = TURNS ? 128 : THREADS;
+                  THREADS = CONSUMERS * 128;
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR, DOWN>;
     using Results =
         ResultStore<T, TRANSPOSED, WHOLE, ACTIVATION, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
@@ -43,9 +42,8 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const Ten
     __shared__ Barrier order[2];  // TURNS: a warpgroup may multiply
     unsigned ring = slab_aligned(shared_address(bytes));
     unsigned char* start = bytes + (ring - shared_address(bytes));
-    constexpr int PARTS = SPLITS > 1 ? SPLITS : 1;
-    using Shares = ClusterShares<PARTS, G::ACROSS, THREADS / 32>;
-    __shared__ Barrier arrived;  // PARTS > 1: shares of other blocks
+    using Shares = ClusterShares<SPLITS, G::ACROSS, THREADS / 32>;
+    __shared__ Shares shares;
     Walk<SPLITS> walk(p);
     if (warpgroup_index() == CONSUMERS) {
         if constexpr (R::MOVED) fewer_registers<R::COPYING>();
@@ -53,11 +51,11 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const Ten
         if (threadIdx.x == THREADS) {
             prefetch_map(A), prefetch_map(B);
             if (TURNS) order[0].init(4), order[1].init(4);
-            if (PARTS > 1) Shares::init(arrived);
+            if (SPLITS > 1) shares.init();
             stages.init(1, G::CONSUMERS * 4);
         }
         __syncwarp();
-        if (PARTS > 1) cluster_arrive();
+        if (SPLITS > 1) cluster_arrive();
         barrier_arrive<THREADS + 32>(2);  // the barriers are there; copies begin at once
         if (threadIdx.x != THREADS) return;
         wait_for_kernels();
@@ -71,7 +69,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const Ten
         return;
     }
     if constexpr (R::MOVED) more_registers<R::COMPUTING>();
-    if (PARTS > 1) cluster_arrive();
+    if (SPLITS > 1) cluster_arrive();
     barrier_sync<THREADS + 32>(2);
     start_next_kernel();
     wait_for_kernels();
@@ -91,7 +89,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const Ten
         }
         Work work = Work::number<BM, BN>(walk.at, p);
         int row = work.row + (TURNS ? warp % 4 : warp) * 16,
-            column = work.column + (PARTS > 1 ? Shares::first() * 8 : 0);
+            column = work.column + (SPLITS > 1 ? Shares::first() * 8 : 0);
         const T* from = bias + work.batch * p.batch_bias;
 #pragma unroll
         for (int i = 0; i < (BIAS == ROW_BIAS ? DOWN : 1); ++i)
@@ -101,30 +99,21 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const Ten
         tile.start(ring, stages, TURNS ? 0 : consumer, walk.steps);
         if (TURNS && lane_index() == 0) order[consumer ^ 1].arrive();
         tile.finish(stages);
-        if constexpr (SPLITS == 0) {
-            __shared__ int last[CONSUMERS];
-            using Sums = float[DOWN * G::ACROSS * 4];
-            Pieces<OF_TILE, DOWN * G::ACROSS * 4> pieces{parts, counters};
-            int which = TURNS ? consumer : 0;
-            if (walk.steps < walk.whole &&
-                !pieces.join(reinterpret_cast<Sums&>(tile.of), walk.at, walk.blocks_of_tile(p),
-                             walk.begin == 0, 3 + which, last + which))
-                continue;
-        }
         added[0].share();
         T* to = C + work.batch * p.batch_c;
         if constexpr (BOXES) {
             BoxStore<T, BN, ACTIVATION>::store(tile.of[0], shared_address(staging), to_boxes,
                                                added[0], p, row, column, work.batch);
-        } else if constexpr (PARTS == 1) {
+        } else if constexpr (SPLITS == 1) {
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
                 Results::store(tile.of[i], staging, to, added[BIAS == ROW_BIAS ? i : 0], p,
                                row + i * 64, column);
         } else {
             float sums[MINE][4];
-            float4* room = reinterpret_cast<float4*>(bias_columns + THREADS / 32 * MINE * 8);
-            if (Shares::add(tile.of[0], sums, room, arrived))
+            void* beside = bias_columns + THREADS / 32 * MINE * 8;
+            float4* room = reinterpret_cast<float4*>(Shares::REPLACES ? start : beside);
+            if (shares.add(tile.of[0], sums, room))
                 Results::store(sums, staging, to, added[0], p, row, column);
         }
     }
@@ -136,10 +125,9 @@ template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-              const T* bias, T* C, float4* parts, int* counters,
-              const __grid_constant__ Problem p) {
+              const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
-                   WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
+                   WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, p);
 }
 
 // The same, with a map of C.
@@ -147,10 +135,10 @@ template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B
           int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined_boxes(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                    const __grid_constant__ TensorMap C, const T* bias, float4* parts,
-                    int* counters, const __grid_constant__ Problem p) {
+                    const __grid_constant__ TensorMap C, const T* bias,
+                    const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, true, A_KMAJOR, B_KMAJOR, false, true,
-                   ACTIVATION, BIAS>(A, B, C, bias, nullptr, parts, counters, p);
+                   ACTIVATION, BIAS>(A, B, C, bias, nullptr, p);
 }
 
 // The same, with warpgroups that take turns.
@@ -158,10 +146,9 @@ template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(384, 1)
     pipelined_in_turns(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                       const T* bias, T* C, float4* parts, int* counters,
-                       const __grid_constant__ Problem p) {
+                       const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, true, false, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
+                   ACTIVATION, BIAS>(A, B, A, bias, C, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
@@ -170,8 +157,7 @@ template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_
           bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                     const T* bias, T* C, float4* parts, int* counters,
-                     const __grid_constant__ Problem p) {
+                     const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, false, false, A_KMAJOR, B_KMAJOR,
-                   TRANSPOSED, WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, parts, counters, p);
+                   TRANSPOSED, WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, p);
 }

@@ -1,23 +1,30 @@
-// Sums of a tile of which several blocks have a part.
+// Sums of a tile of which the blocks of a cluster have parts.
 #pragma once
 #include <weft/block.cuh>
 #include <weft/cluster.cuh>
-#include "parts.cuh"
+
+using namespace weft;
+
+__device__ constexpr int common_divisor(int a, int b) { return b ? common_divisor(b, a % b) : a; }
 
 // Sums of SPLITS blocks of a cluster, of ACROSS times 8 columns for each of WARPS warps. Each block
-// has a share of the columns, or of the rows too if there are more blocks; the others store theirs
-// in its shared memory, `room`, where `arrived` counts the bytes. So no block waits for all others.
+// has a share of the columns, and of the rows if columns cannot be shared by so many; the others
+// store theirs in its shared memory, where `arrived` counts the bytes. So no block waits for all.
 template <int SPLITS, int ACROSS, int WARPS>
 struct ClusterShares {
-    static constexpr int ALONG = SPLITS < ACROSS ? SPLITS : ACROSS, MINE = ACROSS / ALONG,
+    static constexpr int ALONG = common_divisor(ACROSS, SPLITS), MINE = ACROSS / ALONG,
                          OWNERS = SPLITS / ALONG, OWN_WARPS = WARPS / OWNERS,
                          THREADS = OWN_WARPS * 32, BYTES = (SPLITS - 1) * MINE * THREADS * 16;
-    static_assert(ACROSS % ALONG == 0 && SPLITS % ALONG == 0 && WARPS % OWNERS == 0,
-                  "whole shares");
+    static_assert(WARPS % OWNERS == 0, "whole shares");
+    // Many bytes have no room beside the stages, so they replace these; then blocks wait for each
+    // other before.
+    static constexpr bool REPLACES = BYTES > 32 * 1024;
+
+    Barrier arrived, drained;  // variables in shared memory
 
     // One thread calls it, before it publishes its barriers.
-    static __device__ void init(Barrier& arrived) {
-        arrived.init(1);
+    __device__ void init() {
+        arrived.init(1), drained.init(SPLITS - 1);
         arrived.arrive_expecting(BYTES);
     }
     // The first of its columns, in units of 8.
@@ -25,10 +32,14 @@ struct ClusterShares {
 
     // Gives the other blocks their shares, and adds those that they give, in the order of the
     // blocks. True if this warp has sums.
-    static __device__ bool add(const float (&of)[ACROSS][4], float (&sums)[MINE][4], float4* room,
-                               Barrier& arrived) {
+    __device__ bool add(const float (&of)[ACROSS][4], float (&sums)[MINE][4], float4* room) {
         int me = cluster_block(), warp = threadIdx.x / 32, thread = threadIdx.x % THREADS;
         cluster_wait();  // the barriers of all blocks are there
+        if constexpr (REPLACES) {
+            barrier_sync<WARPS * 32>(1);  // all have read the last stage
+            if (threadIdx.x < SPLITS && threadIdx.x != me) drained.arrive_at(threadIdx.x);
+            drained.wait(0);
+        }
         float own[MINE][4];
 #pragma unroll
         for (int c = 0; c < ALONG; ++c) {
@@ -58,39 +69,6 @@ struct ClusterShares {
                 sums[n][0] += x.x, sums[n][1] += x.y, sums[n][2] += x.z, sums[n][3] += x.w;
             }
         }
-        return true;
-    }
-};
-
-// Parts of tiles that any blocks have: a block stores its part, and the last one to come adds those
-// of all in their order. A block has two places: for the tile that another one began, and for the
-// tile that it begins itself. THREADS threads have a tile, and call it together.
-template <int THREADS, int COUNT>
-struct Pieces {
-    static constexpr int FOURS = COUNT / 4;
-    float4* parts;
-    int* counters;
-
-    __device__ float4* place(int block, bool begins) const {
-        return parts + (2 * block + begins) * FOURS * THREADS + threadIdx.x % THREADS;
-    }
-    // Adds the parts of tile `at`, of `blocks.y` blocks from `blocks.x` on. True for the block
-    // whose threads have the sums then. `last` is a word of shared memory.
-    __device__ bool join(float (&of)[COUNT], int at, int2 blocks, bool begins, int barrier,
-                         int* last) const {
-        store_part<THREADS>(place(blockIdx.x, begins), of);
-        __threadfence();
-        barrier_sync<THREADS>(barrier);
-        if (threadIdx.x % THREADS == 0) {
-            *last = atomicAdd(counters + at, 1) == blocks.y - 1;
-            if (*last) counters[at] = 0;
-        }
-        barrier_sync<THREADS>(barrier);
-        if (!*last) return false;
-        __threadfence();
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) of[i] = 0;
-        for (int i = 0; i < blocks.y; ++i) add_part<THREADS>(of, place(blocks.x + i, i == 0));
         return true;
     }
 };
