@@ -84,10 +84,7 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     blocks = cdiv(works, rounds) if alone else min(works, gpu.sms * tile.resident)
     blocks = works * tile.splits if tile.splits > 1 else blocks
     kind = next(t for t in TYPES if t.name == ("f16" if p.out.dtype == torch.float16 else "bf16"))
-    maps = (
-        _map(kind, p.a, a, p.m, p, tile.bm),
-        _map(kind, p.b, b, p.n, p, tile.bn),
-    )
+    maps = (*_maps(kind, p.a, a, p.m, p, tile.bm), *_maps(kind, p.b, b, p.n, p, tile.bn))
     problem = p.problem(1, p.k, tiles, a.pitch, b.pitch)
     where: tuple[Argument, ...] = (p.bias_pointer, p.c)
     if tile.boxes:
@@ -106,19 +103,27 @@ def _bias_kind(p: Product) -> int:
     return 1 if p.bias.m == 0 else 2 if p.bias.n == 0 else 3
 
 
-def _map(kind: ElementType, x: Operand, side: Side, extent: int, p: Product, along: int) -> Map:
-    """The map of an operand as (K, M or N, batch) if K is contiguous, else (M or N, K, batch)."""
+def _maps(
+    kind: ElementType, x: Operand, side: Side, extent: int, p: Product, along: int
+) -> tuple[Map, Map]:
+    """The maps of an operand, of whole tiles and of the last one: see OperandMaps of pipelined.cuh.
+
+    The dimensions are (K, M or N, batch) if K is contiguous, else (M or N, K, batch).
+    """
     inner, outer = (p.k, extent) if side.k_major else (extent, p.k)
     # A row that is the only one, and a matrix that all products share, have no strides.
     pitch = side.pitch or inner
     pitch = -(-pitch // 8) * 8 if outer == 1 else pitch
     batch = x.batch or pitch * outer
     sizes = (inner, outer, p.batch if x.batch else 1)
-    box = (64, along if side.k_major else 64, 1)
-    request = MapRequest(
-        kind, 0, sizes, (2 * pitch, 2 * batch), (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128
-    )
-    return Map(x.pointer, request)
+    boxes = [(64, rows if side.k_major else 64, 1) for rows in (along, extent % along or along)]
+    whole, edge = (
+        Map(x.pointer, MapRequest(
+            kind, 0, sizes, (2 * pitch, 2 * batch), (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128,
+        ))
+        for box in boxes
+    )  # fmt: skip
+    return whole, edge
 
 
 def _result_map(kind: ElementType, p: Product, tile: PipelinedTile) -> Map:

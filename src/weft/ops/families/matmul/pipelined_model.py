@@ -90,7 +90,8 @@ class PipelinedTile(NamedTuple):
     def time(self, p: Product, gpu: Target, stage: int, turned: bool) -> float:
         """Modelled seconds; `turned`: the columns of C are contiguous."""
         works, steps = self.works(p) * self.splits, cdiv(cdiv(p.k, STEP_K), self.splits)
-        most = cdiv(works, gpu.sms)  # tiles of an SM
+        sms = int(gpu.sms * CLUSTERS[self.splits])
+        most = cdiv(works, sms)  # tiles of an SM
         beside = min(self.resident, most)
         dense = 2 * self.bm * (self.bn + INSTRUCTION) * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
         step = max(dense, stage / SM_RATE, LATENCY / (self.stages(gpu, stage, p) * beside))
@@ -104,7 +105,7 @@ class PipelinedTile(NamedTuple):
         elif self.bm >= 192:
             again *= BESIDE
         # The last tiles of a few SMs do not use all of the memory's bandwidth.
-        waste = (most * gpu.sms / works) ** TAIL if most > 1 else 1.0
+        waste = (most * sms / works) ** TAIL if most > 1 else 1.0
         total = works * steps * stage / L2_RATE
         memory = traffic(p) / gpu.bandwidth * waste
         time = gpu.launch + max(most * steps * step + over * (1 + again), total, memory)
@@ -113,46 +114,47 @@ class PipelinedTile(NamedTuple):
         return time
 
 
-REACH = 0.767
+REACH = 0.76
 """Share of the tensor cores' dense rate."""
-INSTRUCTION = 8
+INSTRUCTION = 7
 """Columns by which an instruction takes longer than its own."""
-SM_RATE = 84e9
+SM_RATE = 86e9
 """Bytes per second that reach the shared memory of an SM."""
-L2_RATE = 9.8e12
+L2_RATE = 11e12
 """Bytes per second that reach that of all SMs."""
-LATENCY = 1.44e-6
+LATENCY = 1.5e-6
 """Seconds from the copy of a stage to the next one into it."""
-OVER = 0.67e-6
+OVER = 0.65e-6
 """Seconds before the first products of a tile and after the last ones."""
-STORE = 4.2e-11
+STORE = 4.0e-11
 """Seconds to store an element."""
-TURNED = 1.32
+TURNED = 1.3
 """Time of stores to contiguous columns relative to rows."""
-BESIDE = 0.86
+BESIDE = 0.9
 """Share of the time of stores that the products of other warpgroups do not cover, from three on."""
-SPLIT = 1.5e-6
+SPLIT = 1.8e-6
 """Seconds by which the barriers of a cluster delay it."""
-SHARE = 2.3e-11
+SHARE = 5.5e-11
 """Seconds for each byte of the shares."""
-ACTIVATE = {2: 8e-11, 3: 6e-11, 4: 7e-11}
+ACTIVATE = {2: 8e-11, 3: 4e-11, 4: 5e-11}
 """Seconds of an activation, by its number, for an element."""
-ALONE = 1.7
+ALONE = 1.8
 """Time of stores by one warpgroup relative to two."""
-BOXES = 0.35
+BOXES = 0.3
 """Share of the time of stores by tensor maps that products do not cover."""
-AGAIN = 0.05
+AGAIN = 0.15
 """Share of the time of stores that the products of the other of two warpgroups do not cover."""
-TAIL = 0.6
+TAIL = 0.52
 """Reads of memory take longer by this power of the most tiles of an SM relative to the mean."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
-SPLITS = (1, 2, 3, 4, 6, 8)
+CLUSTERS = {1: 1.0, 2: 1.0, 3: 0.89, 4: 0.91, 8: 0.91}
+"""Share of the SMs that clusters of so many blocks can use: each lies in one GPC."""
 
 
 def _splits(bm: int, bn: int) -> tuple[int, ...]:
     """Numbers of blocks that can share a tile: each stores whole columns of whole warps."""
-    owners = {splits: splits // math.gcd(bn // 8, splits) for splits in SPLITS}
+    owners = {splits: splits // math.gcd(bn // 8, splits) for splits in CLUSTERS}
     return tuple(splits for splits, warps in owners.items() if bm // 16 % warps == 0)
 
 

@@ -29,8 +29,8 @@ struct Registers {
 // WHOLE: see store.cuh; BIAS: bias.cuh.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool TURNS, bool BOXES,
           bool A_KMAJOR, bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
-__device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const TensorMap& to_boxes,
-                               const T* bias, T* C, const Problem& p) {
+__device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
+                               const TensorMap& to_boxes, const T* bias, T* C, const Problem& p) {
     constexpr int DOWN = TURNS ? BM / 64 : 1, CONSUMERS = TURNS ? 2 : BM / 64,
                   THREADS = CONSUMERS * 128;
     using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR, DOWN>;
@@ -49,7 +49,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const Ten
         if constexpr (R::MOVED) fewer_registers<R::COPYING>();
         if (threadIdx.x >= THREADS + 32) return;  // an arrival at the cluster's barrier too
         if (threadIdx.x == THREADS) {
-            prefetch_map(A), prefetch_map(B);
+            prefetch_map(A.whole), prefetch_map(B.whole);
             if (TURNS) order[0].init(4), order[1].init(4);
             if (SPLITS > 1) shares.init();
             stages.init(1, G::CONSUMERS * 4);
@@ -120,35 +120,37 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const Ten
     if constexpr (BOXES) BoxStore<T, BN, ACTIVATION>::finish();
 }
 
+// Parameters of a kernel: the maps of both operands, see OperandMaps.
+#define MAPS                                                                       \
+    const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap A_edge, \
+        const __grid_constant__ TensorMap B, const __grid_constant__ TensorMap B_edge
+
 // A block for an SM: a warpgroup copies.
 template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
-    pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-              const T* bias, T* C, const __grid_constant__ Problem p) {
+    pipelined(MAPS, const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
-                   WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, p);
+                   WHOLE, ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, A, bias, C, p);
 }
 
 // The same, with a map of C.
 template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
           int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
-    pipelined_boxes(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                    const __grid_constant__ TensorMap C, const T* bias,
+    pipelined_boxes(MAPS, const __grid_constant__ TensorMap C, const T* bias,
                     const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, true, A_KMAJOR, B_KMAJOR, false, true,
-                   ACTIVATION, BIAS>(A, B, C, bias, nullptr, p);
+                   ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, C, bias, nullptr, p);
 }
 
 // The same, with warpgroups that take turns.
 template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(384, 1)
-    pipelined_in_turns(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                       const T* bias, T* C, const __grid_constant__ Problem p) {
+    pipelined_in_turns(MAPS, const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, true, false, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, BIAS>(A, B, A, bias, C, p);
+                   ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, A, bias, C, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
@@ -156,8 +158,8 @@ __global__ void __launch_bounds__(384, 1)
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
           bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
-    pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                     const T* bias, T* C, const __grid_constant__ Problem p) {
+    pipelined_beside(MAPS, const T* bias, T* C, const __grid_constant__ Problem p) {
     multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, false, false, A_KMAJOR, B_KMAJOR,
-                   TRANSPOSED, WHOLE, ACTIVATION, BIAS>(A, B, A, bias, C, p);
+                   TRANSPOSED, WHOLE, ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, A, bias,
+                                                        C, p);
 }

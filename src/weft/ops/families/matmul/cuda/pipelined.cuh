@@ -8,6 +8,14 @@
 
 using namespace weft;
 
+// The maps of an operand: `whole` has the boxes of tiles, and `edge` those of the last tile if only
+// a part of it is in the matrix, which has `extent` elements along M or N. Boxes that are not whole
+// would be filled by zeros, row by row, which takes longer than to copy them.
+struct OperandMaps {
+    const TensorMap &whole, &edge;
+    int extent;
+};
+
 // One operand of a stage: B elements along M or N, and 64 of K. KMAJOR: K is contiguous in memory,
 // and a slab has B rows of 64 of K; else slabs have 64 rows of K, and 64 elements along M or N.
 template <int B, bool KMAJOR>
@@ -15,15 +23,23 @@ struct BoxSide {
     static constexpr bool TRANSPOSE = !KMAJOR;
     static constexpr int BYTES = (KMAJOR ? B : ceil_div(B, 64) * 64) * 128;
 
+    // The bytes of a stage of elements from `along` on. The rest of the stage is not written: it
+    // belongs to results that are not stored.
+    static __device__ int bytes(const OperandMaps& maps, int along) {
+        int rows = min(maps.extent - along, B);
+        return (KMAJOR ? rows : ceil_div(rows, 64) * 64) * 128;
+    }
     // Copies 64 of K from k on, of elements from `along` on.
-    static __device__ void load(unsigned tile, const TensorMap& map, Barrier& full, int along,
+    static __device__ void load(unsigned tile, const OperandMaps& maps, Barrier& full, int along,
                                 int k, int batch) {
         if constexpr (KMAJOR) {
+            const TensorMap& map = along + B <= maps.extent ? maps.whole : maps.edge;
             load_box(tile, map, full, k, along, batch);
         } else {
 #pragma unroll
             for (int i = 0; i < BYTES; i += slab_bytes(64))
-                load_box(tile + i, map, full, along + i / 128, k, batch);
+                if (i == 0 || along + i / 128 < maps.extent)
+                    load_box(tile + i, maps.whole, full, along + i / 128, k, batch);
         }
     }
     // The descriptor of elements from `along`, a multiple of 64, and k, a multiple of 16, on.
@@ -47,15 +63,16 @@ struct PipelinedTile {
     Turn<STAGES> turn;
 
     // Fills stages with `steps` times 64 of K, from k on; one thread calls it.
-    static __device__ void fill(const TensorMap& a, const TensorMap& b, unsigned ring, Ring& stages,
-                                Turn<STAGES>& turn, int row, int column, int2 batch, int k,
-                                int steps) {
+    static __device__ void fill(const OperandMaps& a, const OperandMaps& b, unsigned ring,
+                                Ring& stages, Turn<STAGES>& turn, int row, int column, int2 batch,
+                                int k, int steps) {
+        int bytes = A::bytes(a, row) + B::bytes(b, column);
 #pragma unroll 1
         for (; steps > 0; --steps, k += 64, turn.next()) {
             Barrier& full = stages.full[turn.stage];
             unsigned tile = ring + turn.stage * STAGE;
             stages.wait_empty(turn);
-            full.arrive_expecting(STAGE);
+            full.arrive_expecting(bytes);
             A::load(tile, a, full, row, k, batch.x);
             B::load(tile + A::BYTES, b, full, column, k, batch.y);
         }
