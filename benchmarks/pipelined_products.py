@@ -6,8 +6,8 @@
 A graph launches a product on one set of operands after another, so that L2 does not keep them.
 Graphs of all contenders take turns in a random order. Of each kind of schedule the tiles with the
 least modelled time are timed, and one line for each is appended to the record. Results are compared
-with those in float32. All kernels are compiled first, by as many threads as there are cores; those
-that are not there after `--compile` seconds are left out.
+with those in float32. Kernels are compiled by as many threads as there are cores, in the order of
+the calls; those that are not begun after `--compile` seconds are left out.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from weft.ops.families.matmul import half, pipelined, skinny_m
 from weft.ops.families.matmul.product import Roles, product_of
 
 CALLS = """
-8x1024x4096 bias, 394x1280x5120 bias, 128x8192x2048 bias, 1024x3072x768 bias, 1792x1280x1280 bias,
-1992x768x768 bias, 100x4096x4096, 2x4544x18176, 1x28672x4096, 16x28672x4096, 1x4096x14336,
-16x6144x4096, 77x6144x4096, 77x4096x4096, 77x28672x4096, 100x6912x1152, 4096x5120x1280 bias,
-3584x1280x5120 bias, 25088x384x1536 bias, 128x3584x3584 bias, 1232x4096x4096, 197x4096x4096,
-8192x3072x768 bias, 8192x768x768 bias, 8192x768x3072 bias, 12608x768x768 bias, 700x4096x4096,
-4096x4096x4096, 1370x4096x1024 bias gelu, 3152x3072x768 bias gelu, 8192x5120x1280 bias gelu,
-197x3072x768 bias gelu, 401408x288x96, 8192x768x3072 nn, 3072x768x8192 tn, 768x768x8192 tn,
-700x6144x4096, 197x768x3072 bias, 700x4096x14336, 4096x4096x197 tn
+77x6144x4096, 394x1280x5120 bias, 100x4096x4096, 197x4096x4096, 1x28672x4096, 2x4544x18176,
+16x6144x4096, 1x4096x14336, 8x1024x4096 bias, 3584x1280x5120 bias, 1232x4096x4096, 3072x768x8192 tn,
+768x768x8192 tn, 8192x3072x768 bias, 12608x768x768 bias, 8192x5120x1280 bias gelu, 77x4096x4096,
+100x6912x1152, 128x3584x3584 bias, 700x6144x4096, 1370x4096x1024 bias gelu, 401408x288x96,
+197x768x3072 bias, 1792x1280x1280 bias, 8192x768x3072 nn, 128x8192x2048 bias, 4096x4096x4096,
+3152x3072x768 bias gelu, 700x4096x14336, 8192x768x768 bias, 1992x768x768 bias,
+197x3072x768 bias gelu, 77x28672x4096, 25088x384x1536 bias, 16x28672x4096, 4096x5120x1280 bias,
+1024x3072x768 bias, 700x4096x4096, 4096x4096x197 tn
 """
 ORDERS = {"nt": (True, True), "nn": (True, False), "tn": (False, False), "tt": (False, True)}
 """True where K is contiguous in A and in B."""
@@ -148,31 +148,26 @@ def kernel_of(candidate: Candidate) -> Any:
     return tile, stages, majors, transposed, whole, p.activation, bias
 
 
-def compile_all(found: dict[Call, list[Candidate]], seconds: float) -> set[Any]:
-    """Compile kernels, those of the first candidates of all calls first; returns those that are
-    there in time.
-    """
-    ranked = sorted(
-        ((rank, i, c) for i, of in enumerate(found.values()) for rank, c in enumerate(of)),
-        key=lambda entry: entry[:2],
-    )
-    done: set[Any] = set()
-    started: dict[Any, Future[Any]] = {}
-    deadline = time.monotonic() + seconds
-    pool = ThreadPoolExecutor(os.cpu_count() or 4)
+class Compiler:
+    """Compiles the kernels of candidates, in the order of the calls, until a time limit."""
 
-    def one(c: Candidate) -> None:
-        if time.monotonic() < deadline:
+    def __init__(self, found: dict[Call, list[Candidate]], seconds: float) -> None:
+        self.deadline = time.monotonic() + seconds
+        self.started: dict[Any, Future[bool]] = {}
+        pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 4) - 1))  # one core times
+        for c in (c for candidates in found.values() for c in candidates):
+            if kernel_of(c) not in self.started:
+                self.started[kernel_of(c)] = pool.submit(self._compile, c)
+
+    def _compile(self, c: Candidate) -> bool:
+        there = time.monotonic() < self.deadline
+        if there:
             c.build()
-            done.add(kernel_of(c))
+        return there
 
-    for _, _, c in ranked:
-        if kernel_of(c) not in started:
-            started[kernel_of(c)] = pool.submit(one, c)
-    for future in started.values():
-        future.result()
-    print(f"{len(done)} of {len(started)} kernels compiled", flush=True)
-    return done
+    def ready(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Those whose kernels are compiled, when all of them are or the time is over."""
+        return [c for c in candidates if self.started[kernel_of(c)].result()]
 
 
 def graph_of(run: Callable[..., Any], sets: list[tuple[Any, ...]], launches: int) -> Any:
@@ -265,13 +260,16 @@ def main() -> None:
     calls = [Call.parse(text) for text in given.calls.split(",")]
     dtype = getattr(torch, given.dtype)
     found = {call: list(contenders(call, dtype, given.each, given.most)) for call in calls}
-    done = compile_all(found, given.compile)
+    compiler = Compiler(found, given.compile)
     about = {
         "gpu": torch.cuda.get_device_name(), "driver": driver_version(),
         "torch": torch.__version__, "date": str(datetime.date.today()),
     }  # fmt: skip
     for call, candidates in found.items():
-        there = [c for c in candidates if kernel_of(c) in done]
+        there = compiler.ready(candidates)
+        if not there:
+            print(f"{call.words:>28} no kernel in time", flush=True)
+            continue
         rows = measure(call, there, dtype, given.turns)
         print(summary(call, rows), flush=True)
         if given.record:

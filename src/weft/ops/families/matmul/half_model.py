@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
-from weft.ops.families.matmul.model import SPLIT_OVERHEAD, traffic
+from weft.ops.families.matmul.model import SPLIT_OVERHEAD, streamed, traffic
 from weft.ops.families.matmul.product import Product, Side
 
 
@@ -54,7 +54,7 @@ class HalfTile(NamedTuple):
         rate = 2 * gpu.tf32 / gpu.sms * self.reach * busy * COPY_RATE[copied]
         work = waves * 2 * self.bm * self.bn * each / rate
         work += cdiv(waves, self.resident) * self.over
-        time = gpu.launch + max(work, traffic(p) / gpu.bandwidth)
+        time = gpu.launch + max(work, streamed(p, tiles * splits * p.batch, gpu.sms, gpu))
         if splits > 1:
             time += SPLIT_OVERHEAD + splits * HALF_JOIN * 4 * self.bm * self.bn
         return time

@@ -12,7 +12,7 @@ from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
 from weft.ops.families.matmul.half_model import SLAB_ALIGNMENT
-from weft.ops.families.matmul.model import traffic
+from weft.ops.families.matmul.model import streamed
 from weft.ops.families.matmul.product import Product
 
 STEP_K = 64
@@ -104,10 +104,8 @@ class PipelinedTile(NamedTuple):
             again *= BOXES
         elif self.bm >= 192:
             again *= BESIDE
-        # The last tiles of a few SMs do not use all of the memory's bandwidth.
-        waste = (most * sms / works) ** TAIL if most > 1 else 1.0
         total = works * steps * stage / L2_RATE
-        memory = traffic(p) / gpu.bandwidth * waste
+        memory = streamed(p, works, sms, gpu)
         time = gpu.launch + max(most * steps * step + over * (1 + again), total, memory)
         if self.splits > 1:
             time += SPLIT + SHARE * self.shares
@@ -144,8 +142,6 @@ BOXES = 0.3
 """Share of the time of stores by tensor maps that products do not cover."""
 AGAIN = 0.15
 """Share of the time of stores that the products of the other of two warpgroups do not cover."""
-TAIL = 0.52
-"""Reads of memory take longer by this power of the most tiles of an SM relative to the mean."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
 CLUSTERS = {1: 1.0, 2: 1.0, 3: 0.89, 4: 0.91, 8: 0.91}
