@@ -49,7 +49,7 @@ ORDERS = {"nt": (True, True), "nn": (True, False), "tn": (False, False), "tt": (
 """True where K is contiguous in A and in B."""
 COLD = 120e6
 """Bytes of all sets of operands, at least: more than L2 holds."""
-HOPE = 1.3
+HOPE = 1.35
 """Candidates whose modelled time is longer than the least by more are not timed."""
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "": lambda x: x, "relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu,
@@ -120,7 +120,9 @@ def contenders(call: Call, dtype: torch.dtype, each: int, most: int) -> Iterator
         for c in ranked:
             if kinds(c) == kind:
                 tiles.setdefault(c.name.replace(", turned", ""), c)
-        chosen |= {c.name: c for c in [*tiles.values()][:each]}
+        # Shares of K have more tiles to choose from.
+        count = each + 2 if "K in" in next(iter(tiles)) and made.m * made.n < 2**20 else each
+        chosen |= {c.name: c for c in [*tiles.values()][:count]}
     hopeful = [c for c in chosen.values() if c.cost < HOPE * ranked[0].cost]
     hopeful = sorted(hopeful, key=lambda c: c.cost)[:most]
     if min(made.m, made.n) <= 16:
