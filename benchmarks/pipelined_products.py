@@ -51,6 +51,8 @@ COLD = 120e6
 """Bytes of all sets of operands, at least: more than L2 holds."""
 HOPE = 1.35
 """Candidates whose modelled time is longer than the least by more are not timed."""
+CLOSE = 1.12
+"""The same, for the first of a kind of schedule."""
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "": lambda x: x, "relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
@@ -114,6 +116,7 @@ def contenders(call: Call, dtype: torch.dtype, each: int, most: int) -> Iterator
     roles = Roles(left=1, right=2, bias=0) if call.bias else Roles(left=0, right=1)
     made = product_of(request, roles)
     ranked = sorted(pipelined.candidates(made, gpu), key=lambda c: c.cost)
+    first = {kinds(c): c for c in reversed(ranked) if c.cost < CLOSE * ranked[0].cost}
     chosen: dict[str, Candidate] = {}
     for kind in {kinds(c) for c in ranked}:
         tiles: dict[str, Candidate] = {}
@@ -125,7 +128,9 @@ def contenders(call: Call, dtype: torch.dtype, each: int, most: int) -> Iterator
         chosen |= {c.name: c for c in [*tiles.values()][:count]}
     hopeful = [c for c in chosen.values() if c.cost < HOPE * ranked[0].cost]
     hopeful = sorted(hopeful, key=lambda c: c.cost)[:most]
-    if min(made.m, made.n) <= 16:
+    if not each:
+        hopeful = [c for i, c in enumerate(ranked) if i < most or c is first.get(kinds(c))]
+    elif min(made.m, made.n) <= 16:
         # Memory is the limit, for which the model has ties: the schedules of one tile are timed.
         hopeful = [c for c in ranked if c.name.startswith("64 x 16, turned")]
     yield from hopeful
@@ -251,7 +256,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", default=CALLS, help='"MxNxK [order] [bias] [activation], ..."')
     parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--each", type=int, default=2, help="tiles of a kind of schedule")
+    parser.add_argument(
+        "--each", type=int, default=2, help="tiles of a kind of schedule; 0: of all"
+    )
     parser.add_argument("--most", type=int, default=10, help="tiles of a call")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--compile", type=float, default=300, help="seconds for the compiler")

@@ -36,18 +36,21 @@ def traffic(p: Product) -> int:
     return int(p.out.dtype.itemsize) * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
 
 
-TAIL = 0.52
+TAIL = 0.49
 """Power of the most blocks of an SM relative to the mean, by which blocks that stream 16-bit
 operands take longer (pipelined_products.jsonl)."""
 
+SM_STREAM = 55.5e9
+"""Bytes per second that an SM reads from memory (pipelined_products.jsonl)."""
+
 
 def streamed(p: Product, blocks: int, sms: int, gpu: Target) -> float:
-    """Seconds of the memory traffic of so many equal blocks: the last ones of a few SMs do not use
-    all of its bandwidth.
+    """Seconds of the memory traffic of so many equal blocks: a few of them, and the last ones of a
+    few SMs, do not use all of the bandwidth.
     """
     most = cdiv(blocks, sms)
     waste = (most * sms / blocks) ** TAIL if most > 1 else 1.0
-    return traffic(p) / gpu.bandwidth * waste
+    return traffic(p) / min(gpu.bandwidth, blocks * SM_STREAM) * waste
 
 
 # ---- float32 -----------------------------------------------------------------------------------

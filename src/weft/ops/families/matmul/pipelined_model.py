@@ -98,49 +98,53 @@ class PipelinedTile(NamedTuple):
         store = STORE * (TURNED if turned else 1.0) + ACTIVATE.get(p.activation, 0.0)
         over = OVER + store * self.bm * self.bn * (ALONE if self.turns else 1.0)
         again = cdiv(most, self.resident) - 1.0
+        begins = again * ROUND if self.splits > 1 else 0.0  # of blocks that do not stay
         if self.turns:
             again *= max(AGAIN, 1 - steps * step / over)  # the other warpgroup multiplies meanwhile
         elif self.boxes:
             again *= BOXES
         elif self.bm >= 192:
             again *= BESIDE
+        loop = most * steps * step + over * (1 + again) + begins
         total = works * steps * stage / L2_RATE
         memory = streamed(p, works, sms, gpu)
-        time = gpu.launch + max(most * steps * step + over * (1 + again), total, memory)
+        time = gpu.launch + max(loop, total, memory)
         if self.splits > 1:
             time += SPLIT + SHARE * self.shares
         return time
 
 
-REACH = 0.76
+REACH = 0.794
 """Share of the tensor cores' dense rate."""
-INSTRUCTION = 7
+INSTRUCTION = 9
 """Columns by which an instruction takes longer than its own."""
-SM_RATE = 86e9
+SM_RATE = 93.7e9
 """Bytes per second that reach the shared memory of an SM."""
-L2_RATE = 11e12
+L2_RATE = 13.3e12
 """Bytes per second that reach that of all SMs."""
-LATENCY = 1.5e-6
+LATENCY = 0.81e-6
 """Seconds from the copy of a stage to the next one into it."""
-OVER = 0.65e-6
+OVER = 0.66e-6
 """Seconds before the first products of a tile and after the last ones."""
-STORE = 4.0e-11
+STORE = 4.8e-11
 """Seconds to store an element."""
-TURNED = 1.3
+TURNED = 1.07
 """Time of stores to contiguous columns relative to rows."""
-BESIDE = 0.9
+BESIDE = 0.96
 """Share of the time of stores that the products of other warpgroups do not cover, from three on."""
-SPLIT = 1.8e-6
+SPLIT = 1.35e-6
 """Seconds by which the barriers of a cluster delay it."""
-SHARE = 5.5e-11
+SHARE = 3.6e-11
 """Seconds for each byte of the shares."""
-ACTIVATE = {2: 8e-11, 3: 4e-11, 4: 5e-11}
+ACTIVATE = {2: 7.6e-11, 3: 3.8e-11, 4: 4.7e-11}
 """Seconds of an activation, by its number, for an element."""
-ALONE = 1.8
+ALONE = 1.55
 """Time of stores by one warpgroup relative to two."""
-BOXES = 0.3
+ROUND = 2.8e-6
+"""Seconds before the first products of a block that begins when another one has ended."""
+BOXES = 0.81
 """Share of the time of stores by tensor maps that products do not cover."""
-AGAIN = 0.15
+AGAIN = 0.31
 """Share of the time of stores that the products of the other of two warpgroups do not cover."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
