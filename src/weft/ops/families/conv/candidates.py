@@ -25,7 +25,7 @@ from weft.ops.families.conv import (
     winograd,
 )
 from weft.ops.families.conv.tma import gradients as box_gradients
-from weft.ops.families.conv.tma import products
+from weft.ops.families.conv.tma import patches, products
 from weft.ops.families.conv.tma import windows as boxes
 
 LARGE = 64
@@ -71,8 +71,13 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *(by_boxes or (warpgroup.windows(raw, back) if tensors else ())),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(products.windows(raw, request, back) if tensors else ()),
+        *(_patches(raw, request, back) if tensors else ()),
         *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
+
+
+def _patches(made: job.ConvJob, request: Request, back: bool) -> list[Candidate]:
+    return patches.backward_input(made, request) if back else patches.forward(made, request)
 
 
 def forward(dims: int, request: Request, preserve_format: bool = True) -> list[Candidate]:
@@ -104,5 +109,6 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(box_gradients.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
         *(products.gradients(raw, request) if tensors else ()),
+        *(patches.backward_weight(raw, request) if tensors else ()),
         *(fourier.gradients(raw) if _has_large_filters(raw) else ()),
     ]
