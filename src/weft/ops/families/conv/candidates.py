@@ -10,7 +10,6 @@ import torch
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Plan
 from weft.ops.families.conv import (
-    depthwise,
     direct,
     fourier,
     gathered,
@@ -24,6 +23,8 @@ from weft.ops.families.conv import (
     warpgroup,
     winograd,
 )
+from weft.ops.families.conv.depthwise import channels as depthwise_channels
+from weft.ops.families.conv.depthwise import rows as depthwise_rows
 from weft.ops.families.conv.tma import gradients as box_gradients
 from weft.ops.families.conv.tma import patches, products
 from weft.ops.families.conv.tma import windows as boxes
@@ -60,7 +61,8 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
     return [
         *direct.windows(made, back),
         *gathered.windows(raw if dense else made, back),
-        *depthwise.windows(made, back),
+        *depthwise_rows.windows(made, back),
+        *depthwise_channels.windows(raw, back),
         *skinny.windows(made, back),
         *strips.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
@@ -100,7 +102,8 @@ def backward_weight(request: Request) -> list[Candidate]:
     raw = job.backward_weight(request, rows=False)
     return [
         *direct.gradients(made),
-        *depthwise.gradients(made),
+        *depthwise_rows.gradients(made),
+        *depthwise_channels.gradients(raw),
         *(implicit.gradients(made) if single else ()),
         *(winograd.gradients(made) if single else ()),
         *(tensor.gradients(raw) if tensors else ()),

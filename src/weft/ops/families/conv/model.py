@@ -251,6 +251,32 @@ class Depthwise(NamedTuple):
 
 
 DEPTHWISE = Depthwise(memory_reach=0.6, reach=0.25)
+
+
+class DepthwiseLast(NamedTuple):
+    """Filters of one channel, of images whose channels are innermost.
+
+    reach          share of the memory's rate
+    read           cycles of a vector that a thread reads, beside its products
+    wait           threads of an SM for each of its lanes that keep these busy
+    resident       threads that an SM holds
+    clock          cycles a second
+    start          seconds before the first and after the last product
+    weight_blocks  blocks of an SM in the backward pass to the weight
+    """
+
+    reach: float
+    read: float
+    wait: float
+    resident: int
+    clock: float
+    start: float
+    weight_blocks: int
+
+
+DEPTHWISE_LAST = DepthwiseLast(
+    reach=0.8, read=8.0, wait=4.0, resident=512, clock=1.7e9, start=2e-6, weight_blocks=4
+)
 SKINNY_REACH = {1: 0.08, 2: 0.13, 4: 0.18}
 """Share of the FP32 peak of results of few channels, by their number."""
 STRIPS_REACH = 0.4
