@@ -331,7 +331,7 @@ def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: B
     args = (*maps, None if block.direct else parts, job.result.pointer, problem.pack())
     shared = _shared(way, groups, stage, block)
     cluster = (block.cluster,) if block.cluster > 1 else None
-    step = Step(kernel, (blocks,), (block.threads,), args, shared, cluster)
+    step = Step(kernel, (blocks,), (block.threads,), args, shared, cluster, early=True)
     if block.direct:
         return job.plan(*way.prepare(), step, scratch=way.buffers)
     last = way.add(parts, block.splits // block.cluster)

@@ -182,5 +182,5 @@ def _plan(way: Operands, shape: Shape, tile: TileBox, width: int, rings: Rings) 
     # A block for an SM has no more neighbours than the rounds need: an idle SM leaves others power.
     slots = gpu.sms * shape.resident
     blocks = min(works, slots) if shape.resident > 1 else cdiv(works, cdiv(works, slots))
-    step = Step(kernel, (blocks,), (shape.threads,), args, rings.shared)
+    step = Step(kernel, (blocks,), (shape.threads,), args, rings.shared, early=True)
     return job.plan(*way.prepare(), step, scratch=way.buffers)
