@@ -8,8 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import weft  # noqa: E402
 from test_conv_boxes import BF16, OPS, Call, Passes, close, run  # noqa: E402
+
+import weft  # noqa: E402
 from weft.device import tensor_map_limits  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate  # noqa: E402

@@ -176,4 +176,6 @@ def added(
     )
     kernel = source.kernel("conv/parts.cu", f"transpose_parts<{ctype}, {groups}, {wide}>")
     blocks = size // (taps * padded) * cdiv(padded, wide)
-    return Step(kernel, (blocks,), (256,), (*args, *transpose), 4 * groups * wide * taps, early=True)
+    return Step(
+        kernel, (blocks,), (256,), (*args, *transpose), 4 * groups * wide * taps, early=True
+    )

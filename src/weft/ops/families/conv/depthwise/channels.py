@@ -63,8 +63,15 @@ def applies(job: ConvJob, source: Tensor, target: Tensor) -> bool:
     pads = g.pad[0] < g.r and g.pad[1] < g.s
     indexed = max(g.n * g.c * g.h * g.w, g.n * g.k * g.p * g.q) <= INDEX
     filters = job.second.layout.contiguous or target is not job.result
-    return one and small and strides and pads and indexed and filters and not job.before and all(
-        _last(t) for t in (source, target)
+    return (
+        one
+        and small
+        and strides
+        and pads
+        and indexed
+        and filters
+        and not job.before
+        and all(_last(t) for t in (source, target))
     )
 
 

@@ -153,7 +153,9 @@ def _matrix(job: ConvJob, images: Tensor, filters_last: bool) -> Matrix | None:
         return None
     across = g.q
     wanted = LEAST_BLOCKS * job.gpu.sms
-    while across > 1 and (_room(job, across) > MOST_SHARED or g.n * g.p * cdiv(g.q, across) < wanted):
+    while across > 1 and (
+        _room(job, across) > MOST_SHARED or g.n * g.p * cdiv(g.q, across) < wanted
+    ):
         across = cdiv(across, 2)
     return Matrix(job, images, last, filters_last, across)
 
