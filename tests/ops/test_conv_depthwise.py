@@ -82,7 +82,7 @@ def test_passes(name: str, which: str) -> None:
     found = candidates(which, args)
     assert found
     count = len(library.function(OPS[which]).tensors)
-    for candidate in (found[0], found[-1]):
+    for candidate in (found[0], found[-1])[: 2 if name == "stride 1" else 1]:
         with weft.sanitize() as session:
             got = runner(candidate.build(), count, torch.device("cpu"))(*args[:count])
         assert not session.findings

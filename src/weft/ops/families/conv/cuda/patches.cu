@@ -41,7 +41,8 @@ struct Place {
         int row = at % p.P, n = at / p.P, first = part * p.across;
         count = min(p.across, p.Q - first);
         patch = (long long)(n * p.P + row) * p.Q + first;
-        pixel = n * p.image + (long long)(row * R) * p.row + (long long)(first * S) * (LAST ? C : 1);
+        pixel =
+            n * p.image + (long long)(row * R) * p.row + (long long)(first * S) * (LAST ? C : 1);
     }
     static __device__ long long line(int at, const Patches& p) {
         return LAST ? at * p.row : at / R * p.channel + at % R * p.row;
@@ -76,7 +77,8 @@ __global__ void __launch_bounds__(256)
     int each = place.count * Lines::EACH / WIDE;
     for (int i = threadIdx.x; i < Lines::LINES * each; i += 256) {
         int line = i / each, at = (i - line * each) * WIDE;
-        store(lines.at + line * p.line + at, load<WIDE>(x + place.pixel + place.line(line, p) + at));
+        store(lines.at + line * p.line + at,
+              load<WIDE>(x + place.pixel + place.line(line, p) + at));
     }
     __syncthreads();
     for (int i = threadIdx.x; i < place.count * vectors; i += 256) {
@@ -91,8 +93,7 @@ __global__ void __launch_bounds__(256)
 
 // Brings the matrix of a gradient back into the order of an image.
 template <class T, int C, int R, int S, bool LAST, bool FILTERS_LAST, int WIDE>
-__global__ void __launch_bounds__(256)
-    scatter_patches(const T* patches, T* x, const Patches p) {
+__global__ void __launch_bounds__(256) scatter_patches(const T* patches, T* x, const Patches p) {
     extern __shared__ __align__(16) unsigned char bytes[];
     using Lines = Band<T, C, R, S, LAST, FILTERS_LAST>;
     start_next_kernel();
