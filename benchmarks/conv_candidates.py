@@ -38,7 +38,7 @@ from weft.ops.sweep.time import as_called
 
 PASSES = ("forward", "input", "weight")
 LAUNCHES, ROUNDS = 8, 7
-KINDS = ("boxes", "patches", "channels last", "pipelined", "")
+KINDS = ("boxes", "patches", "depthwise tiles", "channels last", "pipelined", "")
 """Kinds of candidates by a word of their names; the last one is all others."""
 NEAR = 1.4
 """Modelled times of candidates that are timed, relative to the least."""

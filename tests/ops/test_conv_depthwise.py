@@ -68,11 +68,11 @@ def passes(call: Call) -> dict[str, tuple[tuple[Any, ...], Any]]:
     }
 
 
-def candidates(which: str, args: tuple[Any, ...]) -> list[Candidate]:
+def candidates(which: str, args: tuple[Any, ...], kind: str = "last") -> list[Candidate]:
     function = library.function(OPS[which])
     request = function.request(*function.bound(args, {}))
     found = sorted(function.definition.candidates(request), key=lambda c: c.cost)
-    return [c for c in found if c.name.startswith("depthwise") and "last" in c.name]
+    return [c for c in found if c.name.startswith("depthwise") and kind in c.name]
 
 
 @pytest.mark.parametrize(("name", "which"), PASSES, ids=[f"{n}-{w}" for n, w in PASSES])
@@ -88,6 +88,29 @@ def test_passes(name: str, which: str) -> None:
         assert not session.findings
         assert float((got.double() - want).norm() / want.norm()) < CLOSE[call.dtype]
         assert which == "weight" or got.is_contiguous(memory_format=torch.channels_last)
+
+
+TILES = {name: CALLS[name] for name in ("stride 1", "stride 2", "49 taps")} | {
+    # 40 x 17 positions are several tiles, with positions outside of the image.
+    "tiles": Call((2, 24, 40, 17), (3, 3), 1, (1, 1), torch.bfloat16),
+}
+TILED = [(n, w) for n in TILES for w in OPS if (n, w) != ("stride 2", "input")]
+
+
+@pytest.mark.parametrize(("name", "which"), TILED, ids=[f"{n}-{w}" for n, w in TILED])
+def test_tiles(name: str, which: str) -> None:
+    """The kernels for Hopper, whose tiles a copy brings to shared memory."""
+    call = TILES[name]
+    args, want = passes(call)[which]
+    (candidate, *_) = candidates(which, args, "tiles")
+    count = len(library.function(OPS[which]).tensors)
+    with weft.sanitize() as session:
+        got = runner(candidate.build(), count, torch.device("cpu"))(*args[:count])
+    assert not session.findings
+    assert float((got.double() - want).norm() / want.norm()) < CLOSE[call.dtype]
+    with weft.schedule("random:1"):
+        again = runner(candidate.build(), count, torch.device("cpu"))(*args[:count])
+    assert torch.equal(got, again)
 
 
 def test_other_convolutions() -> None:

@@ -25,6 +25,7 @@ from weft.ops.families.conv import (
 )
 from weft.ops.families.conv.depthwise import channels as depthwise_channels
 from weft.ops.families.conv.depthwise import rows as depthwise_rows
+from weft.ops.families.conv.depthwise import tiles as depthwise_tiles
 from weft.ops.families.conv.tma import gradients as box_gradients
 from weft.ops.families.conv.tma import patches, products
 from weft.ops.families.conv.tma import windows as boxes
@@ -63,6 +64,7 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *gathered.windows(raw if dense else made, back),
         *depthwise_rows.windows(made, back),
         *depthwise_channels.windows(raw, back),
+        *depthwise_tiles.windows(raw, back),
         *skinny.windows(made, back),
         *strips.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
@@ -104,6 +106,7 @@ def backward_weight(request: Request) -> list[Candidate]:
         *direct.gradients(made),
         *depthwise_rows.gradients(made),
         *depthwise_channels.gradients(raw),
+        *depthwise_tiles.gradients(raw),
         *(implicit.gradients(made) if single else ()),
         *(winograd.gradients(made) if single else ()),
         *(tensor.gradients(raw) if tensors else ()),

@@ -275,7 +275,33 @@ class DepthwiseLast(NamedTuple):
 
 
 DEPTHWISE_LAST = DepthwiseLast(
-    reach=0.8, read=8.0, wait=4.0, resident=512, clock=1.7e9, start=2e-6, weight_blocks=4
+    reach=0.6, read=8.0, wait=8.0, resident=512, clock=1.7e9, start=2e-6, weight_blocks=4
+)
+
+
+class DepthwiseTiles(NamedTuple):
+    """The same by tiles that tensor maps describe.
+
+    reach          share of the memory's rate
+    l2             bytes a second that arrive from the L2 cache
+    busy           share of the cycles in which an SM starts an instruction
+    clock          cycles a second
+    wait           seconds from the start of a block until its tile is there
+    start          seconds before the first and after the last block
+    weight_blocks  blocks of an SM in the backward pass to the weight
+    """
+
+    reach: float
+    l2: float
+    busy: float
+    clock: float
+    wait: float
+    start: float
+    weight_blocks: int
+
+
+DEPTHWISE_TILES = DepthwiseTiles(
+    reach=0.85, l2=5e12, busy=0.7, clock=1.7e9, wait=0.5e-6, start=1.5e-6, weight_blocks=2
 )
 SKINNY_REACH = {1: 0.08, 2: 0.13, 4: 0.18}
 """Share of the FP32 peak of results of few channels, by their number."""

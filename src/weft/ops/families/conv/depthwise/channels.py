@@ -148,7 +148,7 @@ def windows(job: ConvJob, back: bool) -> list[Candidate]:
 def _strips(job: ConvJob, back: bool) -> Iterator[Candidate]:
     g = job.geometry
     if back:  # the same pass from dy to dx, with the taps reversed
-        g = _reversed(g)
+        g = turned(g)
     step = g.stride[0]
     for columns, rows in STRIPS:
         if _wasteful(columns, g.q) or (rows > 1 and (g.p < rows or g.stride[0] > 1)):
@@ -167,7 +167,8 @@ def _wasteful(columns: int, width: int) -> bool:
     return columns > 2 and cdiv(width, columns) * columns >= 2 * width
 
 
-def _reversed(g: Geometry) -> Geometry:
+def turned(g: Geometry) -> Geometry:
+    """The convolution from dy to dx with stride 1, whose taps are in reverse."""
     return Geometry(
         g.n, g.c, g.p, g.q, g.c, g.r, g.s, g.h, g.w, g.groups, (1, 1),
         (g.r - 1 - g.pad[0], g.s - 1 - g.pad[1]), (1, 1),
@@ -205,10 +206,10 @@ def _up_plan(job: ConvJob, columns: int, grid: Grid) -> Plan:
     g = job.geometry
     words = (source.ctype(job.out.dtype), g.r, g.s, g.pad[1], columns, EACH, grid.lanes)
     name = source.template("depthwise_last_up", *words)
-    turned = Geometry(
+    swapped = Geometry(
         g.n, g.c, g.p, g.q, g.k, g.r, g.s, g.h, g.w, g.groups, g.stride, g.pad, g.dilation
     )
-    problem = _problem(turned, job.first, job.result)
+    problem = _problem(swapped, job.first, job.result)
     args = (job.first.pointer, job.second.pointer, job.result.pointer, problem)
     return job.plan(_step(name, grid, args))
 
