@@ -143,6 +143,8 @@ def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
     g, gpu = job.geometry, job.gpu
     if gpu.capability != CAPABILITY or job.out.dtype not in KINDS or g.groups > 1:
         return []
+    g, view = job.thinned(job.second)
+    job = replace(job, geometry=g, second=view)
     ways = [_packed(job), _widened(job)]
     return cheapest((c for way in ways if way for c in _candidates(way)), most)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -93,6 +93,9 @@ def windows(job: ConvJob, back: bool, most: int = 4) -> list[Candidate]:
         return []
     if job.result.layout.numel >= INDEX:
         return []
+    if not back:
+        g, view = job.thinned(job.first)
+        job = replace(job, geometry=g, first=view)
     ways = [_packed(job, back), None if back else _widened(job)]
     return cheapest((c for way in ways if way for c in _candidates(way)), most)
 
