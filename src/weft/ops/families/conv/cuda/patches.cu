@@ -17,6 +17,12 @@ STRUCT_PATCHES;  // tma/patches.py declares it
 template <class T, int C, int R, int S, bool LAST, bool FILTERS_LAST>
 struct Band {
     static constexpr int LINES = LAST ? R : C * R, EACH = LAST ? S * C : S, DEPTH = C * R * S;
+    // Elements that are neighbours in a line and in a filter.
+    static constexpr int RUN = LAST != FILTERS_LAST ? 1
+                               : EACH % 8 == 0      ? 8
+                               : EACH % 4 == 0      ? 4
+                               : EACH % 2 == 0      ? 2
+                                                    : 1;
     T* at;
     int pitch;  // elements of a line in shared memory
 
@@ -56,6 +62,7 @@ __global__ void __launch_bounds__(256)
     gather_patches(const T* x, const T* weight, T* patches, T* filters, const Patches p) {
     extern __shared__ __align__(16) unsigned char bytes[];
     using Lines = Band<T, C, R, S, LAST, FILTERS_LAST>;
+    constexpr int RUN = Lines::RUN;
     start_next_kernel();
     wait_for_kernels();
     int vectors = p.pitch / 8;
@@ -85,8 +92,12 @@ __global__ void __launch_bounds__(256)
         int q = i / vectors, first = (i - q * vectors) * 8;
         Vector<T, 8> made;
 #pragma unroll
-        for (int e = 0; e < 8; ++e)
-            made[e] = first + e < Lines::DEPTH ? lines.element(q, first + e) : T(0.0f);
+        for (int e = 0; e < 8; e += RUN) {
+            Vector<T, RUN> run = fill<RUN>(T(0.0f));
+            if (first + e < Lines::DEPTH) run = load<RUN>(&lines.element(q, first + e));
+#pragma unroll
+            for (int i = 0; i < RUN; ++i) made[e + i] = run[i];
+        }
         store_whole(patches + (place.patch + q) * p.pitch + first, made);
     }
 }
@@ -96,6 +107,7 @@ template <class T, int C, int R, int S, bool LAST, bool FILTERS_LAST, int WIDE>
 __global__ void __launch_bounds__(256) scatter_patches(const T* patches, T* x, const Patches p) {
     extern __shared__ __align__(16) unsigned char bytes[];
     using Lines = Band<T, C, R, S, LAST, FILTERS_LAST>;
+    constexpr int RUN = Lines::RUN;
     start_next_kernel();
     wait_for_kernels();
     Place<C, R, S, LAST> place(p);
@@ -105,8 +117,12 @@ __global__ void __launch_bounds__(256) scatter_patches(const T* patches, T* x, c
         int q = i / vectors, first = (i - q * vectors) * 8;
         Vector<T, 8> from = load<8>(patches + (place.patch + q) * p.pitch + first);
 #pragma unroll
-        for (int e = 0; e < 8; ++e)
-            if (first + e < Lines::DEPTH) lines.element(q, first + e) = from[e];
+        for (int e = 0; e < 8; e += RUN) {
+            Vector<T, RUN> run;
+#pragma unroll
+            for (int i = 0; i < RUN; ++i) run[i] = from[e + i];
+            if (first + e < Lines::DEPTH) store(&lines.element(q, first + e), run);
+        }
     }
     __syncthreads();
     for (int i = threadIdx.x; i < Lines::LINES * each; i += 256) {
