@@ -219,7 +219,9 @@ class Pointwise(NamedTuple):
 
 
 POINTWISE = Pointwise(transposed_rate=0.65, l2_rate=0.93, store=1e-6)
-WARPGROUP_WEIGHT_TILES = (WARPGROUP_TILES[0]._replace(reach=0.42), WARPGROUP_TILES[1])
+WARPGROUP_WEIGHT_TILES = (
+    WARPGROUP_TILES[0]._replace(reach=0.42), WARPGROUP_TILES[1]._replace(reach=0.52)
+)  # fmt: skip
 """Channels of dy, and taps and channels of x. One warpgroup that finds the places of all taps is
 slower than its products."""
 
@@ -256,6 +258,8 @@ DEPTHWISE = Depthwise(memory_reach=0.6, reach=0.25)
 class DepthwiseLast(NamedTuple):
     """Filters of one channel, of images whose channels are innermost.
 
+    Fitted to benchmarks/records/conv_candidates.jsonl, as those of tiles are.
+
     reach          share of the memory's rate
     read           cycles of a vector that a thread reads, beside its products
     wait           threads of an SM for each of its lanes that keep these busy
@@ -275,7 +279,7 @@ class DepthwiseLast(NamedTuple):
 
 
 DEPTHWISE_LAST = DepthwiseLast(
-    reach=0.6, read=8.0, wait=8.0, resident=512, clock=1.7e9, start=2e-6, weight_blocks=4
+    reach=0.5, read=14.0, wait=10.0, resident=512, clock=1.7e9, start=2e-6, weight_blocks=4
 )
 
 
@@ -288,7 +292,8 @@ class DepthwiseTiles(NamedTuple):
     clock          cycles a second
     wait           seconds from the start of a block until its tile is there
     start          seconds before the first and after the last block
-    weight_blocks  blocks of an SM in the backward pass to the weight
+    fewer          relative time of a backward pass to the weight with fewer channels in a tile
+    weight_blocks  blocks of an SM in that pass
     """
 
     reach: float
@@ -297,12 +302,14 @@ class DepthwiseTiles(NamedTuple):
     clock: float
     wait: float
     start: float
+    fewer: float
     weight_blocks: int
 
 
 DEPTHWISE_TILES = DepthwiseTiles(
-    reach=0.85, l2=5e12, busy=0.7, clock=1.7e9, wait=0.5e-6, start=1.5e-6, weight_blocks=2
-)
+    reach=0.85, l2=5e12, busy=0.7, clock=1.7e9, wait=0.5e-6, start=1.5e-6, fewer=1.07,
+    weight_blocks=2,
+)  # fmt: skip
 SKINNY_REACH = {1: 0.08, 2: 0.13, 4: 0.18}
 """Share of the FP32 peak of results of few channels, by their number."""
 STRIPS_REACH = 0.4

@@ -104,9 +104,13 @@ def applies(job: ConvJob, read: Tensor, target: Tensor) -> bool:
 
 
 def _chunks(count: int, size: int) -> list[int]:
-    """Channels of a tile: the largest divisors of all in vectors of 16 bytes, two of them."""
+    """Channels of a tile: the two largest divisors of all that are whole sectors of 32 bytes.
+
+    Without these, the largest of whole vectors: shared memory and the L2 cache have conflicts.
+    """
     each = 16 // size
-    return [n for n in range(MOST_CHANNELS, each - 1, -1) if count % n == 0 and n % each == 0][:2]
+    found = [n for n in range(MOST_CHANNELS, each - 1, -1) if count % n == 0 and n % each == 0]
+    return [n for n in found if n * size >= 64 and n * size % 32 == 0][:2] or found[:1]
 
 
 def _shapes(g: Geometry, size: int, strips: tuple[tuple[int, int], ...]) -> Iterator[Shape]:
@@ -153,10 +157,10 @@ class Work(NamedTuple):
     """The work of a launch.
 
     cycles   of a thread for a strip
-    blocks   that compute tiles, `tiles` each
-    threads  of a block
-    shared   bytes of a block
+    strips   of all threads
+    blocks   of the launch, of so many threads and bytes of shared memory
     moved    bytes that tiles read
+    turns    tiles of a block, one after the other
     """
 
     cycles: float
@@ -165,6 +169,7 @@ class Work(NamedTuple):
     threads: int
     shared: int
     moved: float
+    turns: int = 1
 
 
 def _time(job: ConvJob, work: Work, registers: int) -> float:
@@ -178,7 +183,7 @@ def _time(job: ConvJob, work: Work, registers: int) -> float:
     idle = rounds * gpu.sms * resident / max(work.blocks, 1)
     copies = max(least / (gpu.bandwidth * m.reach), work.moved / m.l2)
     # The first copies and the last products of an SM overlap with nothing.
-    alone = min(busy, copies) * idle / rounds
+    alone = min(busy, copies) * idle / (rounds * work.turns)
     return job.cost + gpu.launch + max(busy * idle, copies) + alone + rounds * m.wait + m.start
 
 
@@ -242,7 +247,7 @@ def gradients(job: ConvJob) -> list[Candidate]:
     if not applies(job, job.second, job.first):
         return []
     each = EACH if EACH * g.taps <= SUMS else 2
-    found = []
+    found, most = [], _chunks(g.c, size)[0]
     for shape in _shapes(g, size, ((7, 1), (4, 1))):
         shared = STAGES * (shape.slot(shape.box(g), size) + shape.slot((shape.w, shape.h), size))
         lanes, chunks, (across, down) = (
@@ -260,12 +265,14 @@ def gradients(job: ConvJob) -> list[Candidate]:
         groups = threads // lanes
         strips = parts * chunks * rounds * cdiv(shape.strips(), groups) * threads
         moved = chunks * tiles * shared / STAGES
-        work = Work(_cycles(g, shape, each), strips, parts * chunks, threads, shared, moved)
-        time = _time(job, work, 128) + rounds * m.wait / 4
+        cycles, blocks = _cycles(g, shape, each), parts * chunks
+        work = Work(cycles, strips, blocks, threads, shared, moved, rounds)
+        time = _time(job, work, 128)
         time += gpu.launch * (parts > 1) + 8 * parts * g.c * g.taps / gpu.bandwidth
         build = functools.partial(_gradients, job, shape, each, parts, threads)
         name = f"depthwise tiles of {shape.w} x {shape.h}, {shape.channels} channels, "
         name += f"{shape.columns}"
+        time *= m.fewer if shape.channels < most else 1.0
         found.append(Candidate(name, time, f"{parts} parts of {rounds} tiles", build))
     return sorted(found, key=lambda c: c.cost)[:MOST]
 
