@@ -77,8 +77,10 @@ def exact(tensors: Sequence[Any], options: Options) -> Any:
     if options.causal:
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(hidden, -torch.inf)
-    if options.mask is not None:
+    if options.mask is not None and options.mask.dtype is torch.bool:
         scores = scores.masked_fill(~options.mask, -torch.inf)
+    elif options.mask is not None:
+        scores = scores + options.mask.double()
     return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
 
 
@@ -134,10 +136,43 @@ def test_heads(head: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mask() -> None:
-    """A row that sees no key is 0."""
+    """A row that sees no key is 0. Rows of 40 bytes are no whole vectors: the mask is padded."""
     mask = draw.seeded(5).normal(2, 1, 70, 40) > 0
     mask[:, :, 3] = False
     compare(operands(70, 40, 1, 1), Options(mask=mask))
+
+
+MASKS = {
+    "of each head": ((1, 2, 150, 72), Options(causal=True)),
+    "of each batch": ((2, 1, 150, 72), Options(sms=1)),
+    "that all queries share": ((2, 1, 1, 72), Options()),
+    "whose rows are no whole vectors": ((2, 2, 150, 35), Options(scale=0.3)),
+    "of few keys, for units that share tiles": ((2, 2, 150, 24), Options(kind=", 3 units")),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_added_mask(mask: str) -> None:
+    shape, options = MASKS[mask]
+    added = drawn(*shape, seed=5)
+    added[..., 7] = -torch.inf
+    compare(operands(150, shape[-1], 2, 1), options._replace(mask=added))
+
+
+def test_added_mask_of_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of two slabs, and keys in parts."""
+    use(monkeypatch, TILE._replace(keys=48))
+    mask = draw.seeded(5).normal(1, 2, 100, 200)
+    compare(operands(100, 200, 2, 2), Options(mask=mask, kind=", keys in 2", sms=20))
+
+
+def test_mask_of_packed_heads() -> None:
+    mask = drawn(2, 1, 5, 40, seed=5)
+    compare(operands(5, 40, 4, 1), Options(mask=mask, kind=", 1 units"))
+
+
+def test_heads_packed_under_a_causal_mask() -> None:
+    compare(operands(150, 150, 4, 1), Options(causal=True, kind=", 4 heads packed"))
 
 
 def test_operands_of_all_kinds() -> None:
@@ -190,12 +225,16 @@ def test_ragged() -> None:
 def test_sanitized() -> None:
     with weft.sanitize():
         compare(operands(130, 40, 1, 1), Options(causal=True))
+        mask = drawn(2, 1, 130, 40, seed=5)
+        compare(operands(130, 40, 1, 1), Options(causal=True, mask=mask))
 
 
 @pytest.mark.parametrize("schedule", ["last", "random:1"])
 def test_scheduled(schedule: str) -> None:
+    mask = drawn(1, 1, 130, 40, seed=5)
     with weft.schedule(schedule):
         compare(operands(130, 40, 1, 1), Options(causal=True, sms=1))
+        compare(operands(130, 40, 1, 1), Options(causal=True, sms=1, mask=mask))
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,10 @@ def _plan(
     at_once = model.heads_at_once(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once, job.operands.elementwise)
     args = (*job.pointers, *partial, problem, *p.random)
-    return job.plan((Step(kernel, (tiles * parts,), (threads,), args, shared),), scratch)
+    early = gpu.capability >= (9, 0)
+    return job.plan(
+        (Step(kernel, (tiles * parts,), (threads,), args, shared, early=early),), scratch
+    )
 
 
 def _partial(

@@ -19,6 +19,8 @@ SHARED = 226 << 10
 """Bytes of shared memory that a block can have beside its barriers."""
 ALIGNMENT = 1024
 """Bytes that tiles in shared memory begin at multiples of."""
+MASK_STAGES = 2
+"""Tiles of a mask in shared memory for each warpgroup, at most."""
 UNIT_OVERHEAD = 1.8e-6
 """Seconds of a unit beside its products."""
 ITEM_OVERHEAD = 0.5e-6
@@ -51,21 +53,35 @@ class TmaTile(NamedTuple):
         """Threads of a block: one more warpgroup copies."""
         return 128 * (self.warpgroups + 1)
 
-    def shared(self, head: int, parts: int) -> int:
-        """Bytes of shared memory; columns are stored in slabs of 64."""
+    def shared(self, head: int, parts: int, masks: int = 0) -> int:
+        """Bytes of shared memory; columns are stored in slabs of 64. `masks` is their bytes."""
         row = 128 * cdiv(head, 64)
         rows = self.warpgroups * self.slots * UNIT + 2 * self.stages * self.keys
         table = 4 * UNIT * parts * self.warpgroups if parts > 1 else 0
-        return ALIGNMENT + row * rows + table
+        return ALIGNMENT + row * rows + masks + table
+
+    def mask_bytes(self, size: int) -> int:
+        """Bytes of a mask's tiles for all warpgroups, of elements of `size` bytes."""
+        return self.warpgroups * UNIT * 128 * cdiv(self.keys * size, 128)
+
+    def masks(self, head: int, parts: int, size: int) -> int:
+        """Tiles of a mask that fit in shared memory for each warpgroup, up to MASK_STAGES."""
+        free = SHARED - self.shared(head, parts)
+        return max(0, min(MASK_STAGES, free // self.mask_bytes(size)))
 
 
 class Work(NamedTuple):
-    """The division of a call: units of an item, heads in a unit, rows of a unit, parts of keys."""
+    """The division of a call: units of an item, heads in a unit, rows of a unit, parts of keys.
+
+    masks  tiles of a mask in shared memory for each warpgroup; 0: there is none, or it is read from
+           global memory
+    """
 
     units: int
     pack: int
     rows: int
     parts: int
+    masks: int = 0
 
     def items(self, p: Problem) -> int:
         """Items of a call, without parts."""
@@ -80,6 +96,7 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
     """Modelled seconds: those of the SM with the most work, at least the memory traffic."""
     rate = 2 * gpu.tf32 / gpu.sms * tile.reach
     step = 4 * UNIT * tile.warpgroups * tile.keys * p.head / rate
+    step += model.mask_time(p, UNIT * tile.warpgroups * tile.keys, work.masks > 0)
     steps = cdiv(cdiv(p.seen_keys, tile.keys), work.parts)
     # Units of an item are divided among its warpgroups, and the rest goes on with the next item.
     whole = cdiv(work.units, tile.warpgroups)
@@ -89,7 +106,8 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
     longest = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + steps * step)
     busy = rounds * longest
     if p.causal:
-        seen = p.share * steps + 0.5
+        # The last tile of a unit is seen in part, and its first row sees less than its last one.
+        seen = p.share * steps + 0.5 + work.rows / work.pack / tile.keys / 2
         mean = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + seen * step)
         busy = max(min(busy, longest), items / gpu.sms * mean)
     split = SPLIT_OVERHEAD if work.parts > 1 else 0.0
@@ -100,6 +118,7 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
 TILES: dict[int, tuple[TmaTile, ...]] = {
     48: (TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.36, resident=True),),
     64: (
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.44),
         TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.45, resident=True),
         TmaTile(warpgroups=3, keys=80, stages=5, slots=2, reach=0.42, resident=True),
     ),
@@ -115,6 +134,9 @@ TILES: dict[int, tuple[TmaTile, ...]] = {
         TmaTile(warpgroups=2, keys=96, stages=2, slots=1, reach=0.64),
         TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.55),
     ),
-    256: (TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.64),),
+    256: (
+        TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.64),
+        TmaTile(warpgroups=2, keys=64, stages=2, slots=1, reach=0.61),
+    ),
 }
 """Tiles by head size."""

@@ -42,4 +42,5 @@ def _plan(job: AttentionJob, tile: WarpgroupTile, tiles: int, gpu: Target) -> Pl
     args = (*job.pointers, Counters(), p.packed(job.strides, at_once=at_once))
     threads = 128 * (tile.warpgroups + 1)
     shared = tile.shared(p.head, buffers)
-    return job.plan((Step(kernel, (min(tiles, gpu.sms),), (threads,), args, shared),))
+    step = Step(kernel, (min(tiles, gpu.sms),), (threads,), args, shared, early=True)
+    return job.plan((step,))

@@ -2,6 +2,7 @@
 // block holds BM queries, and streams tiles of BN keys and values through shared memory. Scores,
 // weights and results stay in registers, in float.
 #pragma once
+#include <weft/early_launch.cuh>
 #include "dropout.cuh"
 #include "split.cuh"
 
@@ -21,6 +22,8 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     T *qs = reinterpret_cast<T*>(memory), *ks = qs + BM * PITCH, *vs = ks + STAGES * TILE;
 
     Place at(p, (p.rows * p.pack + BM - 1) / BM, p.heads / p.pack);
+    start_next_kernel();
+    wait_for_kernels();
     Span span(p, starts_q, starts_k, at.batch);
     int rows = span.rows * p.pack, first = at.tile * BM, head = at.head * p.pack,
         warp = threadIdx.x / 32;

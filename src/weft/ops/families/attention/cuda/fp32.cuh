@@ -1,6 +1,7 @@
 // Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16
 // threads are halves of warps.
 #pragma once
+#include <weft/early_launch.cuh>
 #include "dropout.cuh"
 #include "split.cuh"
 
@@ -99,6 +100,8 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     float* weights = vs + KEYS * PITCH;  // [QUERIES][KEYS + 4]
 
     Place at(p, (p.rows * p.pack + QUERIES - 1) / QUERIES, p.heads / p.pack);
+    start_next_kernel();
+    wait_for_kernels();
     Span span(p, starts_q, starts_k, at.batch);
     int rows = span.rows * p.pack, first = at.tile * QUERIES, head = at.head * p.pack;
     if (first >= rows) return;

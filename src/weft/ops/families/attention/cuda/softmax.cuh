@@ -25,16 +25,17 @@ struct Row {
 
     __device__ void set(const Problem& p, const Span& span, const void* base, int batch, int head,
                         int row) {
-        set<true>(p, span.keys, span.diagonal, base, batch, head, row);
+        set<0>(p, span.keys, span.diagonal, base, batch, head, row);
     }
-    template <bool PACKED>
+    // PACK: heads that are rows of the same tile; 0: p.pack.
+    template <int PACK>
     __device__ void set(const Problem& p, int keys, int diagonal, const void* base, int batch,
                         int head, int row) {
-        int at = PACKED ? row / p.pack : row;
+        int pack = PACK ? PACK : p.pack, at = row / pack;
         last = p.causal ? min(keys - 1, at + diagonal) : keys - 1;
         if constexpr (READS) {
-            long long offset = batch * p.mask.batch + at * p.mask.row +
-                               (PACKED ? head + row - at * p.pack : head) * p.mask.head;
+            long long offset =
+                batch * p.mask.batch + at * p.mask.row + (head + row - at * pack) * p.mask.head;
             mask = static_cast<const unsigned char*>(base) + SIZE * offset,
             step = SIZE * p.mask.key;
         }
@@ -64,15 +65,15 @@ struct Rows {
     // Packed rows from `first` on; there are `rows`.
     __device__ Rows(const Problem& p, const Span& span, const void* mask, int batch, int head,
                     int first, int rows) {
-        set<true>(p, span.keys, span.diagonal, mask, batch, head, first, rows);
+        set<0>(p, span.keys, span.diagonal, mask, batch, head, first, rows);
     }
-    template <bool PACKED>
+    template <int PACK>
     __device__ void set(const Problem& p, int keys, int diagonal, const void* mask, int batch,
                         int head, int first, int rows) {
 #pragma unroll
         for (int i = 0; i < 2 * M; ++i) {
             int row = min(first + i * 8 + int(threadIdx.x) % 32 / 4, rows - 1);
-            of[i / 2][i % 2].template set<PACKED>(p, keys, diagonal, mask, batch, head, row);
+            of[i / 2][i % 2].template set<PACK>(p, keys, diagonal, mask, batch, head, row);
         }
     }
 
