@@ -58,15 +58,25 @@ class Options(NamedTuple):
     kind: str = ""
     mask: Any = None
     scale: float | None = None
+    window: tuple[int, int] | None = None
 
 
 def attend(q: Any, k: Any, v: Any, options: Options) -> Any:
     """The result and the logarithms of the sums."""
     gqa = q.shape[1] > k.shape[1]
-    arguments = (q, k, v, options.mask, 0.0, options.causal, options.scale, gqa)
+    arguments = (q, k, v, options.mask, 0.0, options.causal, options.scale, gqa, options.window)
     request = on(library.function("attention_lse").request(*arguments), options.sms)
     one = by_tma(forward.candidates(request, False, True), options.kind)
     return runner(one.build(), len(request.inputs), q.device)(q, k, v, options.mask)
+
+
+def in_window(rows: int, keys: int, window: tuple[int, int]) -> Any:
+    """True for the keys that a query sees."""
+    left, right = window
+    distance = torch.arange(keys) - torch.arange(rows)[:, None]
+    return (distance >= (-left if left >= 0 else -rows)) & (
+        distance <= (right if right >= 0 else keys)
+    )
 
 
 def exact(tensors: Sequence[Any], options: Options) -> Any:
@@ -77,6 +87,8 @@ def exact(tensors: Sequence[Any], options: Options) -> Any:
     if options.causal:
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(hidden, -torch.inf)
+    if options.window is not None:
+        scores = scores.masked_fill(~in_window(*scores.shape[-2:], options.window), -torch.inf)
     if options.mask is not None and options.mask.dtype is torch.bool:
         scores = scores.masked_fill(~options.mask, -torch.inf)
     elif options.mask is not None:
@@ -108,6 +120,17 @@ CALLS = {
     "heads as rows of a unit": (5, 100, 4, 1, Options(kind=", 1 units")),
     "heads that do not fill a unit": (11, 40, 7, 1, Options(causal=True, sms=1)),
     "a negative scale": (70, 40, 1, 1, Options(scale=-0.1)),
+    "a window": (200, 170, 2, 1, Options(causal=True, window=(37, 0))),
+    "a window on both sides": (200, 170, 2, 1, Options(window=(20, 35))),
+    "a window behind the queries": (
+        150,
+        150,
+        1,
+        1,
+        Options(window=(-1, 20), kind=", keys in 2", sms=20),
+    ),
+    "a window that the last queries do not see": (200, 90, 1, 1, Options(window=(5, 0))),
+    "a window of packed heads": (9, 70, 4, 1, Options(window=(3, 2), kind=", 1 units")),
 }
 
 
@@ -164,6 +187,11 @@ def test_added_mask_of_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, TILE._replace(keys=48))
     mask = draw.seeded(5).normal(1, 2, 100, 200)
     compare(operands(100, 200, 2, 2), Options(mask=mask, kind=", keys in 2", sms=20))
+
+
+def test_added_mask_in_a_window() -> None:
+    mask = drawn(1, 2, 150, 72, seed=5)
+    compare(operands(150, 72, 2, 1), Options(mask=mask, window=(33, 4)))
 
 
 def test_mask_of_packed_heads() -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import SM_READ_BANDWIDTH
 from weft.ops.core.target import Target
-from weft.ops.families.attention.problem import FREE, HEADS, UNIFORM, Problem
+from weft.ops.families.attention.problem import FREE, HEADS, UNIFORM, WINDOW, Problem
 
 RESIDENT = 2
 """Blocks that an SM holds of most kernels."""
@@ -51,7 +51,7 @@ SHARED_MASK_SCORE = 0.03e-9
 
 def mask_time(p: Problem, scores: float, shared: bool) -> float:
     """Seconds of an SM for the mask of so many scores."""
-    if p.mask in (FREE, UNIFORM):
+    if p.mask in (FREE, UNIFORM, WINDOW):
         return 0.0
     return scores * (SHARED_MASK_SCORE if shared else MASK_SCORE)
 
@@ -95,7 +95,7 @@ class ForwardTile(NamedTuple):
         most = cdiv(blocks, gpu.sms)
         at_once = min(most, self.resident)
         keys = cdiv(p.keys, parts) * p.share
-        if p.causal:  # tiles on the diagonal are computed whole
+        if p.share < 1:  # tiles on the diagonal are computed whole
             keys = min(cdiv(p.keys, parts), keys + (self.queries + self.keys) / 2 / parts)
         reach = (p.causal and self.causal_reach) or self.reach
         rate = 2 * gpu.tf32 / gpu.sms * reach

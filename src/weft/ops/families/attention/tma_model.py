@@ -97,7 +97,8 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
     rate = 2 * gpu.tf32 / gpu.sms * tile.reach
     step = 4 * UNIT * tile.warpgroups * tile.keys * p.head / rate
     step += model.mask_time(p, UNIT * tile.warpgroups * tile.keys, work.masks > 0)
-    steps = cdiv(cdiv(p.seen_keys, tile.keys), work.parts)
+    longest_row = min(p.seen_keys, p.reach + UNIT * tile.warpgroups)
+    steps = cdiv(cdiv(longest_row, tile.keys), work.parts)
     # Units of an item are divided among its warpgroups, and the rest goes on with the next item.
     whole = cdiv(work.units, tile.warpgroups)
     items = work.items(p) * work.parts
@@ -105,9 +106,10 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
     units = whole if rounds == 1 else work.units / tile.warpgroups
     longest = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + steps * step)
     busy = rounds * longest
-    if p.causal:
+    if p.share < 1:
         # The last tile of a unit is seen in part, and its first row sees less than its last one.
-        seen = p.share * steps + 0.5 + work.rows / work.pack / tile.keys / 2
+        seen = p.share * p.keys / tile.keys / work.parts + 0.5
+        seen = min(steps, seen + work.rows / work.pack / tile.keys / 2)
         mean = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + seen * step)
         busy = max(min(busy, longest), items / gpu.sms * mean)
     split = SPLIT_OVERHEAD if work.parts > 1 else 0.0

@@ -17,9 +17,9 @@ CAPABILITY = (9, 0)
 
 
 def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
-    """Candidates of this kernel: none for other GPUs, for dropout and for other heads."""
+    """Candidates of this kernel: none for other GPUs, dropout, windows and other heads."""
     p = job.problem
-    if gpu.capability != CAPABILITY or p.drop:
+    if gpu.capability != CAPABILITY or p.drop or p.windowed:
         return []
     made = []
     for tile in model.WARPGROUP_TILES.get(p.head, ()):

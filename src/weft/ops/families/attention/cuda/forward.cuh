@@ -36,17 +36,17 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
     const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
 
-    // Tiles up to `end` have a key that some row sees. In tiles up to `whole`, all rows see all
-    // keys.
-    int seen = span.keys, all = span.keys;
-    if (p.causal) {
-        seen = max(0, min(seen, (min(first + BM, rows) - 1) / p.pack + span.diagonal + 1));
-        all = max(0, min(all, first / p.pack + span.diagonal + 1));
-    }
-    int begin = 0, end = (seen + BN - 1) / BN, whole = MASK == FREE ? all / BN : 0;
+    // Tiles from `begin` up to `end` have a key that some row sees. In tiles up to `whole`, all
+    // rows see all keys.
+    int own = first / p.pack + span.diagonal,
+        behind = (min(first + BM, rows) - 1) / p.pack + span.diagonal;
+    int seen = max(0, min(span.keys, behind + 1 + p.right)),
+        all = max(0, min(span.keys, own + 1 + p.right));
+    int end = (seen + BN - 1) / BN, begin = min(end, max(0, own - p.left) / BN),
+        whole = MASK == FREE ? all / BN : 0;
     if constexpr (SPLIT) {
-        int each = (end + p.parts - 1) / p.parts;
-        begin = min(end, at.part * each), end = min(end, begin + each);
+        int each = (end - begin + p.parts - 1) / p.parts;
+        begin = min(end, begin + at.part * each), end = min(end, begin + each);
     }
     whole = max(begin, min(whole, end));
 

@@ -24,6 +24,7 @@ struct Problem {
     unsigned keep;      // of 65,536 weights that dropout keeps
     float keep_scale;  // of these
     int single;  // rows of floats are no whole vectors
+    int left, right;  // keys before and after a query that it sees: 0 after it if causal
 };
 
 // Where the random numbers of dropout begin, as philox.cuh takes it.

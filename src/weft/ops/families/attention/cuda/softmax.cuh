@@ -11,15 +11,15 @@ constexpr float LARGE = 1 << 20;
 constexpr float SLACK = 0.25f;
 
 // Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales
-// that are not positive.
-enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM };
+// that are not positive, and WINDOW for windows without another mask. FREE has no first key.
+enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM, WINDOW };
 
-// What a packed row sees: keys up to `last`, and a mask.
+// What a packed row sees: keys from `first` up to `last`, and a mask.
 template <class T, int MASK>
 struct Row {
     static constexpr bool READS = MASK == BOOLEAN || MASK == ADDED || MASK == ADDED_FLOAT;
     static constexpr int SIZE = MASK == BOOLEAN ? 1 : MASK == ADDED_FLOAT ? 4 : sizeof(T);
-    int last;
+    int first, last;
     const unsigned char* mask;  // at key 0
     long long step;             // bytes between keys
 
@@ -32,7 +32,7 @@ struct Row {
     __device__ void set(const Problem& p, int keys, int diagonal, const void* base, int batch,
                         int head, int row) {
         int pack = PACK ? PACK : p.pack, at = row / pack;
-        last = p.causal ? min(keys - 1, at + diagonal) : keys - 1;
+        first = at + diagonal - p.left, last = min(keys - 1, at + diagonal + p.right);
         if constexpr (READS) {
             long long offset =
                 batch * p.mask.batch + at * p.mask.row + (head + row - at * pack) * p.mask.head;
@@ -45,7 +45,7 @@ struct Row {
     // the mask is FREE.
     __device__ float masked(float s, int key, float scale) const {
         bool seen = key <= last;
-        if constexpr (MASK != FREE) s *= scale;
+        if constexpr (MASK != FREE) s *= scale, seen = seen && key >= first;
         if constexpr (READS) {
             const unsigned char* at = mask + (seen ? key * step : 0);
             if constexpr (MASK == BOOLEAN) seen = seen && *at;

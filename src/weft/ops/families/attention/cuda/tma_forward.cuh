@@ -33,13 +33,16 @@ struct Decoder {
     __device__ int query(int row) const { return row / PACK; }
     // Tiles of `keys` keys with one that a row before `end` sees.
     __device__ int seen(const Item& x, int end, int keys) const {
-        int last = query(min(end, x.rows) - 1) + x.diagonal + 1;
-        return ((p.causal ? max(0, min(x.keys, last)) : x.keys) + keys - 1) / keys;
+        int last = query(min(end, x.rows) - 1) + x.diagonal + 1 + p.right;
+        return (max(0, min(x.keys, last)) + keys - 1) / keys;
     }
-    // Tiles of which all rows from `row` on see all keys.
+    // Tiles whose last key all rows from `row` on see.
     __device__ int whole(const Item& x, int row, int keys) const {
-        int last = query(row) + x.diagonal + 1;
-        return (p.causal ? max(0, min(x.keys, last)) : x.keys) / keys;
+        return max(0, min(x.keys, query(row) + x.diagonal + 1 + p.right)) / keys;
+    }
+    // The first key that a row sees.
+    __device__ int first_key(const Item& x, int row) const {
+        return max(0, query(row) + x.diagonal - p.left);
     }
     __device__ Item item(const int* starts_q, const int* starts_k, int id, int keys) const {
         Item x;
@@ -52,7 +55,10 @@ struct Decoder {
         x.row0 = span.row0, x.first = at.tile * size, x.rows = span.rows * PACK;
         x.keys = span.keys, x.diagonal = span.diagonal, x.number = at.number * units.count;
         x.count = max(0, min(units.count, (x.rows - x.first + units.rows - 1) / units.rows));
-        at.share(p, x.count ? seen(x, x.first + x.count * units.rows, keys) : 0, x.begin, x.end);
+        int end = x.count ? seen(x, x.first + x.count * units.rows, keys) : 0;
+        int hidden = min(end, first_key(x, x.first) / keys);  // by a window, from all rows
+        at.share(p, end - hidden, x.begin, x.end);
+        x.begin += hidden, x.end += hidden;
         if (x.count) x.end = max(x.end, x.begin + 1);  // rows that see no key have a hidden tile
         return x;
     }
@@ -231,7 +237,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     unsigned long long right = wgmma_rows(ks), right_values = wgmma_columns<BN>(vs), left = 0;
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
     // Masks in shared memory are added to scores that are not scaled yet.
-    constexpr bool LATE = MASK == FREE || MASKS > 0;
+    constexpr bool LATE = MASK == FREE || MASK == WINDOW || MASKS > 0;
     float scale = LATE ? p.scale : 1;
     [[maybe_unused]] float unit = LOG2E / p.scale;
     [[maybe_unused]] Turn<MASKS ? MASKS : 1> mask_turn;
@@ -239,7 +245,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     unsigned weights[BN / 16][4];
     [[maybe_unused]] unsigned held[REGISTERS ? HEAD / 16 : 1][4];
     Online<1> online;
-    Rows<T, 1, MASKS ? FREE : MASK> view;
+    Rows<T, 1, MASKS ? WINDOW : MASK> view;
     // The tile of values that the weights belong to, and whether it is released after the product.
     int before = 0;
     bool release_before = false, fresh = true, started = false;
@@ -350,7 +356,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             release(masks[warpgroup].empty[mask_turn.stage]);
             mask_turn.next();
         }
-        if (guarded) view.hide(s, j * BN, p.scale);
+        if (guarded) view.hide(s, j * BN, LATE ? 1 : p.scale);
         bool grown = online.template raise<true>(s, factor, scale);
         online.template exponentials<true>(s, scale);
         // The compiler moves a wait up to the last branch: here it comes after the exponentials.
@@ -389,7 +395,10 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         each_unit(work, count, base, warpgroup, [&](int u, int first, int seen) {
             bool last = u + WARPGROUPS >= count;
             int n = base + u, slot = n / WARPGROUPS % SLOTS, j = begin, end = shuffle(seen, 0);
-            int whole = LATE ? shuffle(decoder.whole(work, first, BN), 0) : 0;
+            // Tiles in between are seen whole by all rows.
+            int whole = LATE ? shuffle(decoder.whole(work, first, BN), 0) : 0, clear = 0;
+            if constexpr (LATE && MASK != FREE)
+                clear = shuffle((decoder.first_key(work, first + units.rows - 1) + BN - 1) / BN, 0);
             Stages<SLOTS>& of = queries[warpgroup];
             of.full[slot].wait(n / WARPGROUPS / SLOTS % 2);
             unsigned at = qs + (warpgroup * SLOTS + slot) * QUERIES;
@@ -406,8 +415,9 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             view.template set<PACK>(p, work.keys, work.diagonal, mask, work.batch, work.head,
                                     first + warp * 16, work.rows);
             int shift = tiles - begin;
-            if (started) step(Is<false>(), true, shift + j, j, j >= whole, last);
-            else step(Is<true>(), true, shift + j, j, j >= whole, last);
+            auto guarded = [&](int tile) { return tile >= whole || tile < clear; };
+            if (started) step(Is<false>(), true, shift + j, j, guarded(j), last);
+            else step(Is<true>(), true, shift + j, j, guarded(j), last);
             __syncwarp();
             if (lane == 0) {
                 waiting[threadIdx.x / 32] = work;
@@ -417,7 +427,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             __syncwarp();
             started = true, ++j;
 #pragma unroll 1
-            for (; j < end; ++j) step(Is<false>(), false, shift + j, j, j >= whole, last);
+            for (; j < end; ++j) step(Is<false>(), false, shift + j, j, guarded(j), last);
             if constexpr (!REGISTERS) release(of.empty[slot]);
             if (last) skipped = shift + end;
         });
