@@ -3,9 +3,9 @@
     PYTHONPATH=src python benchmarks/attention_tiles.py [seconds] [--once] [words of calls ...]
 
 Every contender of a call is captured in a CUDA graph, and the graphs take turns. Errors are those
-of two heads against float64. A JSON line for each call goes to $OUT/attention_tiles.jsonl. The
-kernels of all calls are compiled in parallel first. --once calls each contender once, for a
-profiler.
+of two heads against float64. A JSON line for each call goes to $OUT/attention_tiles.jsonl. Kernels
+are compiled in parallel, in the order of the calls, and a call is timed when its own are there: a
+kernel takes about 10 s. --once calls each contender once, for a profiler.
 """
 
 from __future__ import annotations
@@ -70,86 +70,48 @@ def tile(w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int =
     return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held))
 
 
-WIDE = [
-    tile(2, 128, 2, 2),
-    tile(2, 128, 2, 1, 0, 1),
-    tile(2, 128, 2, 1, 1, 1),
-    tile(3, 80, 2, 1),
-    tile(3, 80, 3, 1),
-    tile(3, 80, 2, 1, 1),
-    tile(3, 64, 3, 1),
-    tile(2, 96, 3, 1, 0, 1),
-]
-NARROW = [
-    tile(3, 128, 2, 2),
-    tile(3, 128, 2, 2, 1),
-    tile(4, 80, 2, 2),
-    tile(4, 64, 3, 2),
-    tile(4, 80, 3, 1, 1),
-    tile(3, 112, 2, 2, 0, 1),
-    tile(3, 96, 3, 2, 0, 1),
-]
-MASKED = [
-    tile(3, 128, 2, 2),
-    tile(3, 128, 2, 1),
-    tile(3, 64, 3, 2),
-    tile(3, 112, 2, 2),
-    tile(2, 128, 3, 2),
-]
-SHORT = [tile(3, 112, 4, 2), tile(2, 208, 2, 2), tile(4, 80, 6, 2), tile(3, 80, 6, 2)]
-DECODE = [tile(1, 64, 5, 2), tile(1, 64, 3, 1), tile(1, 128, 3, 1), tile(1, 32, 5, 2)]
+class Contest(NamedTuple):
+    """A call, tiles of the kernel by TMA, and how many of the other kernels are timed."""
+
+    shape: Shape
+    tiles: list[TmaTile]
+    others: int = 0
+
+
 F16 = torch.float16
-GROUPED = [*WIDE[:4], tile(3, 80, 2, 2), tile(3, 64, 3, 2), tile(2, 128, 2, 2, 1)]
-CROSS = [tile(3, 80, 2, 2), tile(3, 80, 3, 1), tile(2, 80, 2, 1), tile(1, 80, 2, 2)]
-SHAPES: list[tuple[Shape, list[TmaTile]]] = [
-    (Shape("t5", 100, 12, 12, 512, 512, 64, dtype=F16, mask="heads"), MASKED),
-    (Shape("bloom", 8, 16, 16, 1000, 1000, 64, mask="heads"), MASKED),
-    (
-        Shape("mask d128", 4, 16, 16, 1024, 1024, 128, mask="heads"),
-        [tile(2, 128, 2, 1, 0, 1), tile(3, 80, 3, 1), tile(2, 64, 3, 2)],
+MASKED = [tile(3, 128, 2, 2), tile(3, 64, 3, 2)]
+GROUPED = [tile(3, 80, 2, 2), tile(2, 128, 2, 1, 0, 1), tile(3, 80, 3, 1), tile(2, 128, 2, 2)]
+NARROW = [tile(3, 128, 2, 2), tile(4, 80, 2, 2), tile(3, 112, 2, 2, 0, 1), tile(3, 128, 2, 2, 1)]
+DECODE = [tile(1, 64, 5, 2)]
+CROSS = [tile(3, 80, 2, 2), tile(1, 80, 2, 2)]
+CONTESTS = [
+    Contest(Shape("t5", 100, 12, 12, 512, 512, 64, dtype=F16, mask="heads"), MASKED),
+    Contest(Shape("mask odd", 16, 12, 12, 197, 197, 64, dtype=F16, mask="heads"), MASKED),
+    Contest(Shape("bloom", 8, 16, 16, 1000, 1000, 64, mask="heads"), MASKED),
+    Contest(Shape("llama 16x512", 16, 32, 8, 512, 512, 128, True), GROUPED),
+    Contest(Shape("llama 4x2048", 4, 32, 8, 2048, 2048, 128, True), GROUPED),
+    Contest(
+        Shape("opt 64x197", 64, 32, 32, 197, 197, 128, True), [*GROUPED[::2], tile(2, 112, 2, 2)]
     ),
-    (Shape("mask odd", 16, 12, 12, 197, 197, 64, dtype=F16, mask="heads"), MASKED[:4]),
-    (Shape("bert", 32, 16, 16, 512, 512, 64, dtype=F16, mask="keys"), MASKED[:4]),
-    (Shape("llama 16x512", 16, 32, 8, 512, 512, 128, True), GROUPED),
-    (Shape("llama 4x2048", 4, 32, 8, 2048, 2048, 128, True), GROUPED),
-    (
-        Shape("opt 64x197", 64, 32, 32, 197, 197, 128, True, dtype=F16),
-        [tile(3, 80, 3, 1), tile(3, 80, 2, 2), tile(2, 112, 2, 2), tile(2, 80, 3, 2)],
-    ),
-    (Shape("llama3.2 8x1000", 8, 32, 8, 1000, 1000, 64, True, dtype=F16), NARROW[:5]),
-    (Shape("gpt2 causal", 8, 12, 12, 1024, 1024, 64, True), NARROW),
-    (Shape("gpt2", 8, 12, 12, 1024, 1024, 64), NARROW),
-    (Shape("long d64", 4, 32, 32, 4096, 4096, 64), NARROW),
-    (Shape("long d64 causal", 4, 32, 32, 4096, 4096, 64, True), NARROW),
-    (Shape("vit", 128, 12, 12, 197, 197, 64), SHORT),
-    (Shape("vit-l", 32, 16, 16, 577, 577, 64), [*NARROW, tile(4, 80, 4, 1)]),
-    (Shape("sd 2x4096x77", 2, 8, 8, 4096, 77, 40, dtype=F16), CROSS),
-    (Shape("sd 2x1024x77", 2, 8, 8, 1024, 77, 80, dtype=F16), CROSS),
-    (Shape("sd 2x256x77", 2, 8, 8, 256, 77, 160, dtype=F16), CROSS[2:]),
-    (Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16), CROSS),
-    (Shape("sd 1024x77", 16, 8, 8, 1024, 77, 80, dtype=F16), CROSS),
-    (Shape("sd 256x77", 16, 8, 8, 256, 77, 160, dtype=F16), CROSS[2:]),
-    (Shape("decode 16x2048", 16, 32, 8, 1, 2048, 128), DECODE),
-    (Shape("decode 64x777", 64, 32, 8, 1, 777, 128), DECODE),
-    (Shape("decode 100x4096", 100, 32, 8, 1, 4096, 128), DECODE),
-    (Shape("decode 1x3000", 1, 32, 8, 1, 3000, 128), DECODE),
-    (Shape("decode gpt2-large", 1, 20, 20, 1, 1000, 64, dtype=F16), []),
-    (Shape("decode gpt2 16x512", 16, 12, 12, 1, 512, 64, dtype=F16), []),
-    (Shape("decode qwen 16x4096", 16, 14, 2, 1, 4096, 64, dtype=F16), DECODE[:3]),
-    (Shape("decode llama2 2x700", 2, 32, 32, 1, 700, 128), []),
-    (Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), WIDE),
-    (Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), WIDE),
-    (
-        Shape("cross 6293x398", 1, 9, 9, 6293, 398, 128),
-        [tile(2, 80, 3, 1), tile(3, 80, 3, 1), tile(2, 112, 2, 2)],
-    ),
-    (Shape("cross 6293x398 d64", 1, 9, 9, 6293, 398, 64), [tile(3, 80, 5, 2), tile(4, 80, 5, 1)]),
-    (Shape("d256", 4, 8, 8, 4096, 4096, 256), [tile(2, 80, 2, 1), tile(2, 64, 2, 1)]),
-    (Shape("d192", 4, 10, 10, 4096, 4096, 192), [tile(2, 96, 2, 1), tile(2, 112, 2, 1)]),
-    (
-        Shape("d96", 4, 21, 21, 4096, 4096, 96),
-        [tile(2, 128, 2, 2), tile(3, 96, 2, 1), tile(3, 80, 3, 1)],
-    ),
+    Contest(Shape("gpt2", 8, 12, 12, 1024, 1024, 64), NARROW, 1),
+    Contest(Shape("gpt2 causal", 8, 12, 12, 1024, 1024, 64, True), NARROW, 1),
+    Contest(Shape("llama3.2 8x1000", 8, 32, 8, 1000, 1000, 64, True), NARROW[:2], 1),
+    Contest(Shape("long d64", 4, 32, 32, 4096, 4096, 64), NARROW, 1),
+    Contest(Shape("sd 2x4096x77", 2, 8, 8, 4096, 77, 40, dtype=F16), CROSS, 1),
+    Contest(Shape("sd 2x1024x77", 2, 8, 8, 1024, 77, 80, dtype=F16), CROSS, 1),
+    Contest(Shape("sd 2x256x77", 2, 8, 8, 256, 77, 160, dtype=F16), [tile(2, 80, 2, 1)], 1),
+    Contest(Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16), CROSS),
+    Contest(Shape("decode gpt2-large", 1, 20, 20, 1, 1000, 64, dtype=F16), [], 3),
+    Contest(Shape("decode gpt2 16x512", 16, 12, 12, 1, 512, 64, dtype=F16), [], 3),
+    Contest(Shape("decode qwen 16x4096", 16, 14, 2, 1, 4096, 64, dtype=F16), DECODE, 3),
+    Contest(Shape("decode 16x2048", 16, 32, 8, 1, 2048, 128), DECODE, 3),
+    Contest(Shape("decode 100x4096", 100, 32, 8, 1, 4096, 128), DECODE, 1),
+    Contest(Shape("decode llama2 2x700", 2, 32, 32, 1, 700, 128), [], 3),
+    Contest(Shape("bert", 32, 16, 16, 512, 512, 64, dtype=F16, mask="keys"), MASKED[:1]),
+    Contest(Shape("mask d128", 4, 16, 16, 1024, 1024, 128, mask="heads"), GROUPED[1:2]),
+    Contest(Shape("vit", 128, 12, 12, 197, 197, 64), [tile(3, 112, 4, 2)]),
+    Contest(Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), GROUPED),
+    Contest(Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), GROUPED),
 ]
 
 
@@ -175,8 +137,9 @@ class Contender(NamedTuple):
     call: Callable[[], Any]
 
 
-def by_weft(s: Shape, given: Any, tiles: list[TmaTile]) -> list[tuple[str, Any]]:
+def by_weft(contest: Contest, given: Any) -> list[tuple[str, Any]]:
     """Names and plans: other kernels', and for each tile the best divisions by the model."""
+    s, tiles, others = contest
     q, k, v, mask = given
     request = library.function("attention").request(
         q, k, v, mask, 0.0, s.causal, None, s.heads > s.shared
@@ -184,8 +147,7 @@ def by_weft(s: Shape, given: Any, tiles: list[TmaTile]) -> list[tuple[str, Any]]
     made: list[tuple[str, Any]] = []
     tma_model.TILES = {}
     forward.LISTED = 10**6
-    olds = [c for c in forward.candidates(request, False, False)]
-    made += [("old: " + c.name, c) for c in olds[: 4 if s.rows == 1 else 1]]
+    made += [("old: " + c.name, c) for c in forward.candidates(request, False, False)[:others]]
     for one in tiles:
         head = next(h for h in (32, 48, 64, 80, 96, 128, 192, 256) if h >= s.head)
         if one.shared(head, 1) > tma_model.SHARED:
@@ -260,41 +222,34 @@ def eager(call: Callable[[], Any], calls: int = 20) -> float:
 
 
 class Prepared(NamedTuple):
-    """A call, its tensors, its candidates' names and plans; errors of kernels that failed."""
+    """A call, its tensors, its candidates' names and plans."""
 
     shape: Shape
     given: Any
     names: list[str]
     plans: list[Any]
-    failed: dict[Any, str] | None = None
 
 
-def prepare(shapes: list[tuple[Shape, list[TmaTile]]], pool: ThreadPoolExecutor) -> list[Prepared]:
-    """Compile the candidates of all calls in parallel, each kernel once."""
-    torch.manual_seed(0)
-    made, compiled = [], {}
-    for s, tiles in shapes:
-        given = tensors(s)
-        found = by_weft(s, given, tiles[:2] if ONCE else tiles)
-        plans = [c.build() for _, c in found]
-        for plan in plans:
-            kernel = plan.steps[-1].kernel
-            if kernel not in compiled:
-                compiled[kernel] = pool.submit(runner, plan, 4, given[0].device)
-        made.append(Prepared(s, given, [name for name, _ in found], plans))
-    failed = {kernel: str(f.exception()) for kernel, f in compiled.items() if f.exception()}
-    print(f"{len(compiled)} kernels, {time.monotonic() - START:.0f} s", flush=True)
-    return [one._replace(failed=failed) for one in made]
+def prepare(contest: Contest, pool: ThreadPoolExecutor, compiled: dict[Any, Any]) -> Prepared:
+    """Begin to compile the kernels of a call that are not `compiled` yet."""
+    given = tensors(contest.shape)
+    found = by_weft(contest, given)
+    plans = [c.build() for _, c in found]
+    for plan in plans:
+        kernel = plan.steps[-1].kernel
+        if kernel not in compiled:
+            compiled[kernel] = pool.submit(runner, plan, 4, given[0].device)
+    return Prepared(contest.shape, given, [name for name, _ in found], plans)
 
 
-def run(one: Prepared) -> dict[str, Any]:
+def run(one: Prepared, compiled: dict[Any, Any]) -> dict[str, Any]:
     s, given = one.shape, one.given
     row: dict[str, Any] = {"shape": s.name, "call": str(s), "us": {}, "error": {}, "failed": {}}
     contenders = []
     for name, plan in zip(one.names, one.plans, strict=True):
-        error = (one.failed or {}).get(plan.steps[-1].kernel)
+        error = compiled[plan.steps[-1].kernel].exception()  # waits
         if error:
-            row["failed"][name] = error[:200]
+            row["failed"][name] = str(error)[:200]
             continue
         launch = runner(plan, 4, given[0].device)
         contenders.append(Contender(name, (lambda f: lambda: f(*given))(launch)))
@@ -357,13 +312,18 @@ def show(row: dict[str, Any]) -> None:
 
 def main() -> None:
     only = [w for w in sys.argv[2:] if not w.startswith("--")]
-    with ThreadPoolExecutor(16) as pool, (OUT / "attention_tiles.jsonl").open("a") as file:
-        chosen = [x for x in SHAPES if not only or any(w in x[0].name for w in only)]
-        for one in prepare(chosen, pool):
+    chosen = [x for x in CONTESTS if not only or any(w in x.shape.name for w in only)]
+    torch.manual_seed(0)
+    compiled: dict[Any, Any] = {}
+    pool = ThreadPoolExecutor(os.cpu_count())
+    with (OUT / "attention_tiles.jsonl").open("a") as file:
+        prepared = [prepare(x, pool, compiled) for x in chosen]
+        print(f"{len(compiled)} kernels, {time.monotonic() - START:.0f} s", flush=True)
+        for one in prepared:
             if time.monotonic() - START > LIMIT:
-                print("no time left for", one.shape.name)
+                print("no time left for", one.shape.name, flush=True)
                 continue
-            row = run(one)
+            row = run(one, compiled)
             if ONCE:
                 continue
             row["gpu"] = torch.cuda.get_device_name()
@@ -371,6 +331,7 @@ def main() -> None:
             file.write(json.dumps(row) + "\n")
             file.flush()
             show(row)
+    pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":
