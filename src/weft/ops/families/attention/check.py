@@ -19,7 +19,7 @@ def check(
     """Raise ArgumentError for unsupported arguments."""
     shapes = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
     _dtypes(name, query, key, value)
-    _window(name, window)
+    check_window(name, window)
     if min(query.dim(), key.dim(), value.dim()) < 2 or len({x.dim() for x in (key, value)}) > 1:
         raise ArgumentError(
             f"weft.ops.{name}: query, key and value must be matrices or batches of them",
@@ -43,7 +43,7 @@ def check_ragged(
     """Raise ArgumentError for unsupported arguments."""
     shapes = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
     _dtypes(name, query, key, value)
-    _window(name, window)
+    check_window(name, window)
     if not query.dim() == key.dim() == value.dim() == 3:
         raise ArgumentError(
             f"weft.ops.{name}: query, key and value must have three dimensions",
@@ -79,7 +79,8 @@ def _dtypes(name: str, query: Any, key: Any, value: Any) -> None:
         )
 
 
-def _window(name: str, window: Any) -> None:
+def check_window(name: str, window: Any) -> None:
+    """Raise ArgumentError unless a window is two numbers from -1 on."""
     if window is None:
         return
     pair = [window] if isinstance(window, int) else list(window)

@@ -11,7 +11,7 @@ from weft.kernels import cdiv
 from weft.ops.core import eager, library
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
-from weft.ops.families.attention import backward, mask_backward
+from weft.ops.families.attention import backward, mask_backward, paged
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.forward import candidates
 from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
@@ -41,6 +41,11 @@ def _empty(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
 def _empty_lse(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
     out = _empty(query, key, value)
     return out, query.new_empty(out.shape[:-1], dtype=torch.float32)
+
+
+def _empty_paged(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
+    shape = (*query.shape[:3], value.shape[3])
+    return query.new_empty_strided(shape, result_strides(shape, query.shape, query.stride()))
 
 
 def _empty_ragged(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
@@ -273,6 +278,23 @@ DEFINITIONS = (
         check=functools.partial(check_ragged, "attention_varlen_lse"),
         setup=_setup_ragged,
         backward=_ragged_gradients,
+        autocast=None,
+    ),
+    Definition(
+        name="attention_paged",
+        schema=(
+            "(Tensor query, Tensor key, Tensor value, Tensor block_table, Tensor lengths,"
+            " bool is_causal=False, float? scale=None, int[]? window=None) -> Tensor"
+        ),
+        doc="""attention whose keys and values are in pages, for decoding.
+
+        query is [batch, heads, rows, elements], key and value are [pages, keys of a page, heads,
+        elements]. Sequence b has lengths[b] keys, those from n * (keys of a page) on in page
+        block_table[b, n]. A causal mask and a window end at the last query and the last key.
+        """,
+        fake=_empty_paged,
+        candidates=paged.candidates,
+        check=paged.check_paged,
         autocast=None,
     ),
     Definition(

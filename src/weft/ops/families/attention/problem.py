@@ -122,7 +122,8 @@ class Operands:
 class Problem:
     """The sizes and options of a call, and its results.
 
-    starts  the cumulative lengths of queries and keys of a ragged call
+    starts  the cumulative lengths of queries and keys of a ragged call; the lengths of keys alone
+            where they are in pages
     drop    the probability of dropout
     random  seed and offset of its numbers: the kernels' last arguments
     lead    the batch dimensions
@@ -162,7 +163,7 @@ class Problem:
     @property
     def seen_keys(self) -> int:
         """Keys that some query may see: a causal mask that starts at the first key hides others."""
-        return min(self.keys, self.rows) if self.causal and self.starts[0] is None else self.keys
+        return min(self.keys, self.rows) if self.causal and self.starts[1] is None else self.keys
 
     @property
     def share(self) -> float:
@@ -174,7 +175,7 @@ class Problem:
             return seen
         less, more = sorted((self.rows, self.keys))
         # Past the triangle, queries see all keys; those of ragged batches see all keys before it.
-        whole = (self.starts[0] is None) == (self.rows > self.keys)
+        whole = (self.starts[1] is None) == (self.rows > self.keys)
         return min(seen, (less / 2 + (more - less) * whole) / more)
 
     @property
