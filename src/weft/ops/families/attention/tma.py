@@ -55,6 +55,8 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
             masks = 0
             if mask is not None and work.pack == 1:
                 masks = tile.masks(p.head, work.parts, mask.dtype.itemsize)
+            if tile.masked and not masks:
+                continue
             work = work._replace(masks=masks)
             items = work.items(p) * work.parts
             name = f"{tile.warpgroups} x {tile.keys}, TMA"

@@ -37,6 +37,7 @@ class TmaTile(NamedTuple):
     in_turns   warpgroups issue their products one after another
     registers  queries are left operands in registers
     resident   only for calls whose keys and values all fit in the stages
+    masked     only for calls whose mask is copied to shared memory
     """
 
     warpgroups: int
@@ -47,6 +48,7 @@ class TmaTile(NamedTuple):
     in_turns: bool = False
     registers: bool = False
     resident: bool = False
+    masked: bool = False
 
     @property
     def threads(self) -> int:
@@ -103,7 +105,9 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
     whole = cdiv(work.units, tile.warpgroups)
     items = work.items(p) * work.parts
     rounds = cdiv(items, gpu.sms)
-    units = whole if rounds == 1 else work.units / tile.warpgroups
+    # It waits if the rings do not hold the keys of two items.
+    follows = rounds > 1 and (work.units <= tile.warpgroups or 2 * steps <= tile.stages)
+    units = work.units / tile.warpgroups if follows else whole
     longest = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + steps * step)
     busy = rounds * longest
     if p.share < 1:
@@ -118,18 +122,32 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
 
 
 TILES: dict[int, tuple[TmaTile, ...]] = {
-    48: (TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.36, resident=True),),
+    32: (
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.22, masked=True),
+        TmaTile(warpgroups=3, keys=64, stages=2, slots=2, reach=0.18, masked=True),
+    ),
+    48: (
+        TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.36, resident=True),
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.33, masked=True),
+    ),
     64: (
         TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.44),
         TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.45, resident=True),
         TmaTile(warpgroups=3, keys=80, stages=5, slots=2, reach=0.42, resident=True),
     ),
-    80: (TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.4, resident=True),),
-    96: (TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.51),),
+    80: (
+        TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.4, resident=True),
+        TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.4, masked=True),
+    ),
+    96: (
+        TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.51),
+        TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.45, masked=True),
+    ),
     128: (
         TmaTile(warpgroups=3, keys=80, stages=3, slots=1, reach=0.59),
         TmaTile(warpgroups=2, keys=128, stages=2, slots=1, reach=0.56, registers=True),
         TmaTile(warpgroups=2, keys=80, stages=3, slots=1, reach=0.52),
+        TmaTile(warpgroups=2, keys=112, stages=2, slots=2, reach=0.55, resident=True),
         TmaTile(warpgroups=1, keys=64, stages=5, slots=2, reach=0.36),
     ),
     192: (
@@ -138,7 +156,7 @@ TILES: dict[int, tuple[TmaTile, ...]] = {
     ),
     256: (
         TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.64),
-        TmaTile(warpgroups=2, keys=64, stages=2, slots=1, reach=0.61),
+        TmaTile(warpgroups=2, keys=64, stages=2, slots=1, reach=0.61, masked=True),
     ),
 }
 """Tiles by head size."""
