@@ -13,6 +13,7 @@ import draw
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.errors import CompileError  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate, Request  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
@@ -150,6 +151,13 @@ def test_keys_in_parts(kind: str) -> None:
 def test_queries_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, TILE._replace(registers=True, slots=1, in_turns=True))
     compare(operands(300, 70, 2, 1), Options(causal=True, sms=2))
+
+
+def test_registers_that_a_block_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four warpgroups would wait for registers forever on a GPU: they are not compiled."""
+    use(monkeypatch, TILE._replace(warpgroups=4))
+    with pytest.raises(CompileError, match="more registers than the block has"):
+        attend(*operands(300, 16, 1, 1), Options())
 
 
 @pytest.mark.parametrize("head", [32, 256])

@@ -64,6 +64,18 @@ struct Decoder {
     }
 };
 
+// Registers of a thread after the warpgroup that copies has given some to the others. A block has
+// those that it was launched with: if the others asked for more, they would wait forever.
+template <int WARPGROUPS>
+struct RegisterShares {
+    static constexpr int THREADS = 128 * (WARPGROUPS + 1), COPYING = WARPGROUPS == 2 ? 40 : 32,
+                         COMPUTING = WARPGROUPS == 2 ? 232 : 160,
+                         LAUNCHED = (65536 / THREADS < 255 ? 65536 / THREADS : 255) / 8 * 8;
+    static_assert(WARPGROUPS == 1 ||
+                      COPYING + WARPGROUPS * COMPUTING <= (WARPGROUPS + 1) * LAUNCHED,
+                  "the warpgroups need more registers than the block has");
+};
+
 // PACK: heads that are rows of the same units. SLOTS: units of queries in shared memory for each
 // warpgroup. MASKS: tiles of the mask in shared memory for each warpgroup; 0: it is read where it
 // is. REGISTERS: the queries are left operands from registers, and their slot is free as soon as
@@ -78,6 +90,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                   PIECE = HEAD < 128 ? HEAD : 128;
     constexpr int QUERIES = tile_bytes(64, HEAD), TILE = tile_bytes(BN, HEAD);
     using Masked = MaskTile<T, MASK, BN>;
+    using R = RegisterShares<WARPGROUPS>;
     constexpr int TEAM = WARPGROUPS * 4;  // warps that multiply
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Stages<SLOTS> queries[WARPGROUPS];
@@ -131,8 +144,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     };
 
     if (warpgroup == WARPGROUPS) {
-        if constexpr (WARPGROUPS > 1)
-            fewer_registers<WARPGROUPS == 2 ? 40 : WARPGROUPS == 3 ? 32 : 24>();
+        if constexpr (WARPGROUPS > 1) fewer_registers<R::COPYING>();
         int helper = threadIdx.x % 128 / 32 - 1;  // the warpgroup whose masks this warp copies
         if (helper >= (MASKS ? WARPGROUPS : 0)) return;
         if constexpr (MASKS > 0) {
@@ -231,8 +243,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if (lane == 0) Tickets::end(counters);
         return;
     }
-    if constexpr (WARPGROUPS > 1)
-        more_registers<WARPGROUPS == 2 ? 232 : WARPGROUPS == 3 ? 160 : 120>();
+    if constexpr (WARPGROUPS > 1) more_registers<R::COMPUTING>();
     int warp = threadIdx.x / 32 % 4;
     unsigned long long right = wgmma_rows(ks), right_values = wgmma_columns<BN>(vs), left = 0;
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
