@@ -31,6 +31,7 @@ KERNELS = tuple(
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of little code, so that one kernel serves all calls."""
     monkeypatch.setenv("WEFT_DRAFTS", "1")
+    monkeypatch.setattr(forward, "LISTED", 1000)
     monkeypatch.setitem(model.WARPGROUP_TILES, HEAD, (TILE,))
     for head in (HEAD, LARGE):
         monkeypatch.setitem(backward_model.WARPGROUP_KERNELS, head, KERNELS)
