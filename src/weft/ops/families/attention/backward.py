@@ -14,7 +14,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.attention import backward_model as model
-from weft.ops.families.attention import warpgroup_backward
+from weft.ops.families.attention import tma_backward, warpgroup_backward
 from weft.ops.families.attention.backward_job import (
     KEY,
     LSE,
@@ -49,6 +49,7 @@ def candidates(request: Request) -> list[Candidate]:
     work = Work(job, request.target)
     recomputed = work.candidate("scores recomputed", _recomputed, work.dq, 0.0)
     made = [recomputed, *_by_warpgroups(work)]
+    made += tma_backward.candidates(job, request.target, RESULTS)
     rounds = _rounds(job, request.target)
     if not rounds:
         return made

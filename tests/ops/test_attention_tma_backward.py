@@ -1,0 +1,84 @@
+"""Gradients of attention by five products whose tiles TMA copies: the kernels for Hopper."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import draw
+
+torch = pytest.importorskip("torch")
+
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.choose import Candidate, Request  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.attention import backward, tma_backward_model  # noqa: E402
+from weft.ops.families.attention.tma_backward_model import StreamedTile  # noqa: E402
+
+DTYPE = torch.bfloat16
+TILES = {
+    64: StreamedTile(queries=32, ring=2, douts=2, blocks=2, sums=2, reach=1.0, held=True),
+    128: StreamedTile(queries=16, ring=2, douts=2, blocks=1, sums=1, reach=1.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of little code."""
+    monkeypatch.setenv("WEFT_DRAFTS", "1")
+    monkeypatch.setattr(tma_backward_model, "TILES", {h: (t,) for h, t in TILES.items()})
+
+
+def drawn(*shape: int, seed: int) -> Any:
+    return draw.seeded(seed).normal(*shape).to(DTYPE)
+
+
+def on(request: Request, sms: int) -> Request:
+    return dataclasses.replace(request, target=dataclasses.replace(request.target, sms=sms))
+
+
+def by_tma(request: Request) -> Candidate:
+    (one,) = (c for c in backward.candidates(request) if "TMA" in c.name)
+    return one
+
+
+def exact(tensors: Sequence[Any], causal: bool) -> Any:
+    q, k, v = (x.double() for x in tensors)
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+
+CALLS = {
+    # queries, keys, heads, heads of keys, elements, causal, SMs
+    "all keys in a block": (70, 100, 2, 2, 64, False, 3),
+    "all keys in a block, long heads": (40, 77, 2, 1, 128, True, 1),
+    "sums of three blocks": (50, 300, 1, 1, 64, False, 2),
+    "sums of long heads": (40, 270, 2, 1, 128, False, 3),
+    "causal": (300, 300, 1, 1, 64, True, 2),
+    "keys that no query sees": (20, 300, 2, 1, 64, True, 2),
+    "rows that are no whole vectors": (40, 140, 1, 1, 61, False, 2),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_gradients(call: str) -> None:
+    rows, keys, heads, shared, head, causal, sms = CALLS[call]
+    q = drawn(1, rows, heads, head, seed=1).transpose(1, 2)
+    k, v = (drawn(1, shared, keys, head, seed=n) for n in (2, 3))
+    doubles = [x.double().requires_grad_() for x in (q, k, v)]
+    out, lse = exact(doubles, causal)
+    dout = drawn(*out.shape, seed=4)
+    expected = torch.autograd.grad(out, doubles, dout.double())
+    tensors = (dout, None, q, k, v, out.detach().to(DTYPE), lse.detach().float(), *(None,) * 4)
+    op = library.function("attention_backward")
+    request = on(op.request(*tensors, 0, 0, causal, None, heads > shared, 0.0, 0, 0), sms)
+    made = runner(by_tma(request).build(), len(tensors), q.device, 2)(*tensors, 0, 0)
+    for ours, theirs in zip(made, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2)
