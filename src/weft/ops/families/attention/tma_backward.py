@@ -80,9 +80,13 @@ def _plan(job: AttentionBackwardJob, tile: StreamedTile, gpu: Target, results: i
         float_map(rows, tile.queries, 2 * count, 1),
         float_map(sums, ROW, 1 if whole else count * floats // ROW, 1 if whole else floats // ROW),
         operand_map(
-            Operand(dq, p.strides(job.results[0])), p, (p.depth, p.rows, p.heads),
+            Operand(dq, p.strides(job.results[0])),
+            p,
+            (p.depth, p.rows, p.heads),
             (SLAB, tile.queries, 1, 1),
-        ) if whole else float_map(sums, ROW, 1, 1),
+        )
+        if whole
+        else float_map(sums, ROW, 1, 1),
     )
     given = (out.pointer, dout.pointer, Pointer(LSE), job.dlse, rows, done, *structs)
     lanes = min(32, 1 << (p.head // 8 - 1).bit_length())
@@ -103,4 +107,3 @@ def _kernel(job: AttentionBackwardJob, tile: StreamedTile, name: str, *words: ob
     p = job.problem
     text = source.template(name, source.ctype(p.dtype), p.head, tile.queries, *words)
     return source.kernel("attention/tma_backward.cu", text, **Streamed.define())
-
