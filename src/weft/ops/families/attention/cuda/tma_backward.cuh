@@ -202,36 +202,39 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                 if (++turn == SUMS) turn = 0;
                 if (other) continue;
                 outs.full[mine].wait(parity);
+                __syncwarp();  // no lane tests a phase that has passed
                 parity ^= 1;
-                if (lane) continue;
-                if (streamed.whole) {
+                int number = at.number(p, streamed, work);
+                unsigned from = sums_at + mine * SUM, before = work.number;
+                bool follows = ORDERED && !streamed.whole && before;
+                // All lanes wait: a lane alone would keep those that wait for it.
+                while (follows && load_relaxed(done + number) < before) __nanosleep(20);
+                if (lane == 0) {
+                    if (follows) {
+                        __threadfence();
+                        order_copies();
+                    }
+                    if (streamed.whole) {
 #pragma unroll
-                    for (int i = 0; i < (HEAD + 63) / 64; ++i)
-                        store_box(dq, sums_at + mine * SUM + i * slab_bytes(BS), i * 64,
-                                  at.tile * BS, at.query_head(p, work), work.batch);
+                        for (int i = 0; i < (HEAD + 63) / 64; ++i)
+                            store_box(dq, from + i * slab_bytes(BS), i * 64, at.tile * BS,
+                                      at.query_head(p, work), work.batch);
+                    } else if (ORDERED && !before) {
+                        store_box(sums, from, 0, number * (SUM / 1024));
+                    } else {
+                        add_box(sums, from, 0, number * (SUM / 1024));
+                    }
                     commit_stores();
                     wait_stores_read<0>();
                     outs.empty[mine].arrive();
-                    continue;
+                    if (ORDERED && !streamed.whole) {
+                        wait_stores<0>();
+                        order_copies();
+                        __threadfence();
+                        store_relaxed(done + number, before + 1);
+                    }
                 }
-                int number = at.number(p, streamed, work);
-                unsigned from = sums_at + mine * SUM, before = work.number;
-                if (ORDERED && before) {
-                    while (load_relaxed(done + number) < before) __nanosleep(20);
-                    __threadfence();
-                    order_copies();
-                }
-                if (ORDERED && !before) store_box(sums, from, 0, number * (SUM / 1024));
-                else add_box(sums, from, 0, number * (SUM / 1024));
-                commit_stores();
-                wait_stores_read<0>();
-                outs.empty[mine].arrive();
-                if constexpr (ORDERED) {
-                    wait_stores<0>();
-                    order_copies();
-                    __threadfence();
-                    store_relaxed(done + number, before + 1);
-                }
+                __syncwarp();
             }
         }
         if (lane == 0) wait_stores<0>();
