@@ -26,6 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from weft import ops
 from weft.ops.core import library
 from weft.ops.core.runner import runner
 from weft.ops.families.attention import backward, tma_backward, tma_backward_model
@@ -157,7 +158,7 @@ def contenders(s: Shape, choices: list[Choice], pool: ThreadPoolExecutor, stream
     made: dict[str, Callable[[], Any]] = {}
     failed: dict[str, str] = {}
     gqa = s.heads > s.shared
-    out, lse = library.function("attention_lse")(q, k, v, None, 0.0, s.causal, None, gqa)
+    out, lse = ops.attention_lse(q, k, v, is_causal=s.causal, enable_gqa=gqa)
     given = (dout, None, q, k, v, out, lse, None, None, None, None)
     plans = by_weft(s, given, choices)
 
