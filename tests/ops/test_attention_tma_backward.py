@@ -12,6 +12,7 @@ import draw
 
 torch = pytest.importorskip("torch")
 
+import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate, Request  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
@@ -82,3 +83,40 @@ def test_gradients(call: str) -> None:
     made = runner(by_tma(request).build(), len(tensors), q.device, 2)(*tensors, 0, 0)
     for ours, theirs in zip(made, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2)
+
+
+def test_sanitized() -> None:
+    with weft.sanitize():
+        test_gradients("sums of three blocks")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "call"),
+    [("last", "sums of long heads"), ("random:1", "all keys in a block")],
+)
+def test_scheduled(schedule: str, call: str) -> None:
+    """Parts of dQ are added in one order, whatever the order of blocks and warps is."""
+    with weft.schedule(schedule):
+        test_gradients(call)
+
+
+OTHERS = {
+    "a mask": {"mask": torch.ones(40, 40, dtype=torch.bool)},
+    "dropout": {"dropout": 0.5},
+    "another GPU": {"capability": (8, 0)},
+    "floats": {"dtype": torch.float32},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_kernels_take_other_calls(other: str) -> None:
+    given = OTHERS[other]
+    x = torch.empty(1, 2, 40, 64, dtype=given.get("dtype", DTYPE))
+    lse = torch.empty(1, 2, 40)
+    tensors = (x, None, x, x, x, x, lse, given.get("mask"), *(None,) * 3)
+    op = library.function("attention_backward")
+    request = op.request(*tensors, 0, 0, False, None, False, given.get("dropout", 0.0), 0, 0)
+    capability = given.get("capability", request.target.capability)
+    target = dataclasses.replace(request.target, capability=capability)
+    made = backward.candidates(dataclasses.replace(request, target=target))
+    assert made and not any("TMA" in c.name for c in made)

@@ -207,8 +207,9 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                 int number = at.number(p, streamed, work);
                 unsigned from = sums_at + mine * SUM, before = work.number;
                 bool follows = ORDERED && !streamed.whole && before;
-                // All lanes wait: a lane alone would keep those that wait for it.
-                while (follows && load_relaxed(done + number) < before) __nanosleep(20);
+                // All lanes wait, together: a lane alone would keep those that wait for it.
+                while (follows && __any_sync(~0u, load_relaxed(done + number) < before))
+                    __nanosleep(20);
                 if (lane == 0) {
                     if (follows) {
                         __threadfence();
