@@ -21,8 +21,8 @@ from weft.ops.families.attention.tma_backward_model import StreamedTile  # noqa:
 
 DTYPE = torch.bfloat16
 TILES = {
-    64: StreamedTile(queries=32, ring=2, douts=2, blocks=2, sums=2, reach=1.0, held=True),
-    128: StreamedTile(queries=16, ring=2, douts=2, blocks=1, sums=1, reach=1.0),
+    64: StreamedTile(32, ring=3, douts=2, blocks=2, scores=2, sums=2, reach=1.0, held=True),
+    128: StreamedTile(16, ring=2, douts=2, blocks=1, scores=1, sums=1, reach=1.0),
 }
 
 

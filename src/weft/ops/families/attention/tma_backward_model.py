@@ -30,6 +30,7 @@ class StreamedTile(NamedTuple):
     ring     tiles of queries
     douts    tiles of the gradients of results
     blocks   of keys and values
+    scores   tiles of the gradients of scores
     sums     tiles of dQ
     reach    share of the tensor cores' rate
     held     keys and values are left operands in registers
@@ -40,6 +41,7 @@ class StreamedTile(NamedTuple):
     ring: int
     douts: int
     blocks: int
+    scores: int
     sums: int
     reach: float
     held: bool = False
@@ -48,13 +50,13 @@ class StreamedTile(NamedTuple):
     @property
     def words(self) -> tuple[object, ...]:
         """Arguments of the kernel's template behind the queries."""
-        return (*self[1:5], self.held, self.ordered)
+        return (*self[1:6], self.held, self.ordered)
 
     def shared(self, head: int) -> int:
         """Bytes of shared memory; columns are stored in slabs of 64."""
         row = 128 * cdiv(head, 64)
         tiles = row * ((self.ring + self.douts) * self.queries + 2 * self.blocks * KEYS)
-        scores = 2 * 128 * KEYS * (cdiv(self.queries, 64) if head > 64 else 2)
+        scores = self.scores * 128 * KEYS * (cdiv(self.queries, 64) if head > 64 else 2)
         return ALIGNMENT + tiles + scores + self.sums * 4 * sum_floats(head, self.queries)
 
 
@@ -85,8 +87,8 @@ def time(tile: StreamedTile, p: Problem, gpu: Target) -> float:
 
 
 TILES: dict[int, tuple[StreamedTile, ...]] = {
-    64: (StreamedTile(96, 2, 2, 1, 1, reach=0.5),),
-    96: (StreamedTile(64, 2, 2, 1, 1, reach=0.5),),
-    128: (StreamedTile(64, 2, 2, 1, 1, reach=0.55),),
+    64: (StreamedTile(96, ring=3, douts=2, blocks=1, scores=2, sums=2, reach=0.5),),
+    96: (StreamedTile(64, ring=3, douts=2, blocks=1, scores=1, sums=2, reach=0.5),),
+    128: (StreamedTile(64, ring=3, douts=2, blocks=1, scores=1, sums=2, reach=0.55),),
 }
 """Tiles by head size."""

@@ -79,14 +79,26 @@ __device__ inline int thread_now() {
     return thread;
 }
 
+// Returns a count of parts that other blocks publish; what they have added is there.
+__device__ inline unsigned parts_there(const unsigned* done) {
+    unsigned count;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(done) : "memory");
+    return count;
+}
+
+// Publishes a count of parts, after the copies that added them.
+__device__ inline void publish_parts(unsigned* done, unsigned count) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(done), "r"(count) : "memory");
+}
+
 // Orders what copies of boxes have written, or will, beside what threads do.
-__device__ inline void order_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+__device__ inline void order_copies() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 // BS: queries of a tile. Rings have QUERIES tiles of queries, DOUTS of their gradients, BLOCKS of
-// keys and values, and SUMS of dQ. HELD: keys and values are left operands in registers. ORDERED:
-// parts of dQ are added in the order of the keys.
-template <class T, int HEAD, int BS, int QUERIES, int DOUTS, int BLOCKS, int SUMS, bool HELD,
-          bool ORDERED>
+// keys and values, SCORES of dS and SUMS of dQ. HELD: keys and values are left operands in
+// registers. ORDERED: parts of dQ are added in the order of the keys.
+template <class T, int HEAD, int BS, int QUERIES, int DOUTS, int BLOCKS, int SCORES, int SUMS,
+          bool HELD, bool ORDERED>
 __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const TensorMap& v,
                                const TensorMap& dout, const TensorMap& rows, const TensorMap& sums,
                                const TensorMap& dq, T* dk, T* dv, unsigned* done, int* counters,
@@ -109,7 +121,7 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
     __shared__ __align__(128) float deltas[DOUTS][(BS + 31) / 32 * 32];
     unsigned lefts = slab_aligned(shared_address(memory)), qs = lefts + BLOCKS * 2 * LEFT,
              ds = qs + QUERIES * TILE, scores_at = ds + DOUTS * TILE,
-             sums_at = scores_at + 2 * SCORE;
+             sums_at = scores_at + SCORES * SCORE;
     if (threadIdx.x == 0) {
         blocks.init(1, 8), queries.init(1, 8), douts.init(1, 8), outs.init(8, 1);
         handed.init(1, 8 + SUMS);
@@ -158,7 +170,6 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                 handed.wait_empty(hand);
                 strips[hand.stage] = work, handed.full[hand.stage].arrive();
                 if (work.first < 0) break;
-                int next = atomicAdd(counters, 1);
                 blocks.wait_empty(block);
                 Barrier& full = blocks.full[block.stage];
                 unsigned to = lefts + block.stage * 2 * LEFT;
@@ -185,7 +196,8 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                              2 * number + 1);
                     to_dout.next();
                 }
-                id = next;
+                // Not before: strips are drawn in the order in which they start.
+                id = atomicAdd(counters, 1);
             }
             Tickets::end(counters);
             return;
@@ -208,13 +220,10 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                 unsigned from = sums_at + mine * SUM, before = work.number;
                 bool follows = ORDERED && !streamed.whole && before;
                 // All lanes wait, together: a lane alone would keep those that wait for it.
-                while (follows && __any_sync(~0u, load_relaxed(done + number) < before))
+                while (follows && __any_sync(~0u, parts_there(done + number) < before))
                     __nanosleep(20);
                 if (lane == 0) {
-                    if (follows) {
-                        __threadfence();
-                        order_copies();
-                    }
+                    if (follows) order_copies();
                     if (streamed.whole) {
 #pragma unroll
                         for (int i = 0; i < (HEAD + 63) / 64; ++i)
@@ -231,8 +240,7 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                     if (ORDERED && !streamed.whole) {
                         wait_stores<0>();
                         order_copies();
-                        __threadfence();
-                        store_relaxed(done + number, before + 1);
+                        publish_parts(done + number, before + 1);
                     }
                 }
                 __syncwarp();
@@ -276,6 +284,7 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
             wgmma_left<T>(c, packed[i], by_columns(BS, right + i * slab_bytes(16)));
         wgmma_commit();
     };
+    if constexpr (SCORES == 1) barrier_arrive<256>(3 - warpgroup);
     for (; take(); end_strip()) {
         const Strip& work = strips[hand.stage];
         // After these the compiler knows that the lanes agree.
@@ -356,9 +365,10 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                 wgmma_begin();
                 multiply(s, 0, QS + following % QUERIES * TILE);
             }
-            // A place of dS is written again two steps later: between them the other warpgroup has
-            // come to the barrier, after its product.
-            unsigned to = scores_at + steps % 2 * SCORE + slab_bytes(thread / 32 * 16);
+            // The other warpgroup has multiplied what was in this place. If there are two places,
+            // it has come to the barrier below between two steps.
+            if constexpr (SCORES == 1) barrier_sync<256>(2 + warpgroup);
+            unsigned to = scores_at + steps % SCORES * SCORE + slab_bytes(thread / 32 * 16);
             constexpr int ACROSS = DIVIDED ? 4 : OWN / 16;  // fragments of a slab
 #pragma unroll
             for (int i = 0; i < BS / 16; ++i)
@@ -375,12 +385,14 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                 int rows = i * slab_bytes(16), slab = warpgroup * slab_bytes(KEYS);
                 wgmma<T, true, true>(
                     sum, by_columns(KEYS, block % BLOCKS * 2 * LEFT + rows + (DIVIDED ? slab : 0)),
-                    by_columns(KEYS, SS + steps % 2 * SCORE + rows + (DIVIDED ? 0 : slab)), i > 0);
+                    by_columns(KEYS, SS + steps % SCORES * SCORE + rows + (DIVIDED ? 0 : slab)),
+                    i > 0);
             }
             wgmma_commit();
             add(dks, QS + steps % QUERIES * TILE);
             wgmma_wait<1>();
             wgmma_results(sum);
+            if constexpr (SCORES == 1) barrier_arrive<256>(3 - warpgroup);
             if constexpr (NEXT) wgmma_results(s);
             outs.empty[steps % SUMS].wait(steps / SUMS % 2 ^ 1);
             unsigned char* place = memory + (sums_at - shared_address(memory)) + steps % SUMS * SUM;
@@ -473,25 +485,33 @@ template <class T, int HEAD, int BS>
 __device__ void round_sums(const float* sums, T* dq, const Problem& p, const Gradients& g,
                            const Streamed& streamed) {
     constexpr int FLOATS = sum_floats(HEAD, BS), PITCH = FLOATS / BS + 8, ACROSS = HEAD / 8;
+    constexpr int OWN = sum_queries(HEAD, BS), PAIRS = FLOATS / 2048;
     __shared__ __align__(16) T rows[BS][PITCH];
     int number = blockIdx.x, tile = number % streamed.tiles, head = number / streamed.tiles,
         batch = head / p.heads;
     head %= p.heads;
+    int warpgroup = threadIdx.x / 128, lane = threadIdx.x % 32,
+        d = (divided(HEAD) ? warpgroup * 64 : 0) + threadIdx.x / 32 % 4 * 16,
+        first = divided(HEAD) ? 0 : warpgroup * OWN;
     const float4* from =
-        reinterpret_cast<const float4*>(sums + static_cast<long long>(number) * FLOATS);
-    constexpr int OWN = sum_queries(HEAD, BS);
+        reinterpret_cast<const float4*>(sums + static_cast<long long>(number) * FLOATS) +
+        warpgroup * (FLOATS / 8) + threadIdx.x % 128;
+    float4 x[PAIRS][2];
 #pragma unroll
-    for (int n = 0; n < FLOATS / 1024; ++n) {
-        int at = n * 256 + threadIdx.x, c = at / 128 % (OWN / 8) * 8, r = at / 32 % 4 * 16,
-            warpgroup = at / (OWN * 16);
-        float4 x = from[at];
-        if (divided(HEAD)) r += warpgroup * 64;
-        else c += warpgroup * OWN;
+    for (int i = 0; i < 2 * PAIRS; ++i) x[i / 2][i % 2] = from[i * 128];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            float value = (e == 0 ? x.x : e == 1 ? x.y : e == 2 ? x.z : x.w) * p.scale * LN2;
-            rows[c + c_column(e)][r + c_row(e)] = to<T>(value);
+    for (int i = 0; i < PAIRS; ++i) {
+        float scale = p.scale * LN2;
+        unsigned words[4];
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+            words[2 * n] = pack<T>(x[i][n].x * scale, x[i][n].y * scale);
+            words[2 * n + 1] = pack<T>(x[i][n].z * scale, x[i][n].w * scale);
         }
+        // Fragments have elements of the head as rows; a lane names a query and 8 elements.
+        store_matrices_x4<true>(
+            shared_address(&rows[first + i * 16 + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]),
+            words);
     }
     __syncthreads();
     T* row0 = dq + g.dq.at(batch, head, tile * BS);
