@@ -107,6 +107,8 @@ SHAPES: list[tuple[Shape, list[Choice]]] = [
     (Shape("gpt2-large", 100, 20, 20, 77, 77, 64, True), NARROW),
     (Shape("few", 1, 16, 16, 1024, 1024, 64), NARROW[:1]),
     (Shape("few d128", 1, 8, 8, 2048, 2048, 128, True), LONG[:1]),
+    (Shape("d96", 4, 16, 16, 2048, 2048, 96), LONG[:1]),
+    (Shape("d80", 4, 16, 16, 2048, 2048, 80), LONG[:1]),
     (Shape("cross", 16, 16, 16, 2048, 77, 64), NARROW[:1]),
 ]
 CHECKED: list[tuple[Shape, list[Choice]]] = [
