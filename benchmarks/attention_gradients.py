@@ -72,12 +72,11 @@ class Choice(NamedTuple):
     def name(self) -> str:
         t = self.tile
         words = f"TMA {t.queries} q{t.ring}d{t.douts}b{t.blocks}p{t.scores}s{t.sums}"
-        words += " held" * t.held + " unordered" * (not t.ordered)
         return words + (f" heads x {self.heads:g}" if self.heads != 1 else "")
 
 
-def tile(*numbers: int, held: bool = False, ordered: bool = True) -> StreamedTile:
-    return StreamedTile(*numbers, reach=1.0, held=held, ordered=ordered)
+def tile(*numbers: int) -> StreamedTile:
+    return StreamedTile(*numbers, reach=1.0)
 
 
 TWO, NARROW_TWO = tile(64, 3, 2, 1, 1, 2), tile(96, 3, 2, 1, 2, 2)

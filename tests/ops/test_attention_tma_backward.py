@@ -21,7 +21,7 @@ from weft.ops.families.attention.tma_backward_model import StreamedTile  # noqa:
 
 DTYPE = torch.bfloat16
 TILES = {
-    64: StreamedTile(32, ring=3, douts=2, blocks=2, scores=2, sums=2, reach=1.0, held=True),
+    64: StreamedTile(32, ring=3, douts=2, blocks=2, scores=2, sums=2, reach=1.0),
     128: StreamedTile(16, ring=2, douts=2, blocks=1, scores=1, sums=1, reach=1.0),
 }
 
@@ -98,6 +98,31 @@ def test_scheduled(schedule: str, call: str) -> None:
     """Parts of dQ are added in one order, whatever the order of blocks and warps is."""
     with weft.schedule(schedule):
         test_gradients(call)
+
+
+@pytest.mark.parametrize(
+    ("batch", "length", "causal", "chosen"),
+    [
+        (64, 4096, False, True),
+        (100, 77, True, True),
+        (1, 1024, False, False),  # 128 blocks of keys, and each waits for the one before
+        (1, 2048, True, True),
+        (100, 16, True, False),
+    ],
+)
+def test_chosen_where_it_was_faster(
+    batch: int, length: int, causal: bool, chosen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the tiles of the model
+    head, heads = (128, 8) if length == 2048 else (64, 16)
+    x = torch.empty(1, heads, length, head, dtype=DTYPE).expand(batch, -1, -1, -1)
+    lse = torch.empty(1, heads, length).expand(batch, -1, -1)
+    tensors = (x, None, x, x, x, x, lse, *(None,) * 4)
+    op = library.function("attention_backward")
+    request = op.request(*tensors, 0, 0, causal, None, False, 0.0, 0, 0)
+    target = dataclasses.replace(request.target, real=True, sms=132)
+    made = backward.candidates(dataclasses.replace(request, target=target))
+    assert ("TMA" in min(made, key=lambda c: c.cost).name) == chosen
 
 
 OTHERS = {

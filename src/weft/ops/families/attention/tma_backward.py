@@ -63,7 +63,7 @@ def _plan(job: AttentionBackwardJob, tile: StreamedTile, gpu: Target, results: i
     scratch = [
         Buffer((count * 2 * tile.queries,), torch.float32),
         Buffer((count,), torch.uint32),
-        Buffer((ROW if whole else count * floats,), torch.float32, zeroed=not tile.ordered),
+        Buffer((ROW if whole else count * floats,), torch.float32),
     ]
     # `delta` is the number of the first scratch of kernels; its place stays unused.
     rows, done, sums = (Pointer(job.delta.number + 1 + n) for n in range(3))

@@ -1,4 +1,7 @@
-"""Cost model of attention's gradients by five products: tiles, and their modelled seconds."""
+"""Cost model of attention's gradients by five products: tiles, and their modelled seconds.
+
+The constants were fitted on an NVIDIA H200: benchmarks/records/attention_gradients.jsonl.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,15 @@ KEYS = 128
 """Keys of a block."""
 ALIGNMENT = 1024
 """Bytes that tiles in shared memory begin at multiples of."""
-FIXED = 6e-6
-"""Seconds of a call beside its launches and strips."""
-STRIP_OVERHEAD = 2.5e-6
+STRIP_OVERHEAD = 4e-6
 """Seconds of a block of keys beside its products."""
+WHOLE_OVERHEAD = 0.8e-6
+"""The same if it has all keys of a head."""
+LEAST = 64
+"""Queries and keys from which on blocks of this size are not mostly empty."""
+CHAIN = 2.2e-6
+"""Seconds after which the next block of keys of a head adds its first part of dQ. Under a causal
+mask the next one has less to do, and ends no later."""
 
 
 def sum_floats(head: int, queries: int) -> int:
@@ -33,8 +41,6 @@ class StreamedTile(NamedTuple):
     scores   tiles of the gradients of scores
     sums     tiles of dQ
     reach    share of the tensor cores' rate
-    held     keys and values are left operands in registers
-    ordered  parts of dQ are added in the order of the keys, so that all runs have the same bits
     """
 
     queries: int
@@ -44,13 +50,11 @@ class StreamedTile(NamedTuple):
     scores: int
     sums: int
     reach: float
-    held: bool = False
-    ordered: bool = True
 
     @property
-    def words(self) -> tuple[object, ...]:
+    def words(self) -> tuple[int, ...]:
         """Arguments of the kernel's template behind the queries."""
-        return (*self[1:6], self.held, self.ordered)
+        return self[1:6]
 
     def shared(self, head: int) -> int:
         """Bytes of shared memory; columns are stored in slabs of 64."""
@@ -70,25 +74,34 @@ def whole(p: Problem) -> bool:
     return p.keys <= KEYS and p.depth % 8 == 0
 
 
+def covers(p: Problem, gpu: Target) -> bool:
+    """True for calls that these kernels take alone: all such calls of the record are fastest here.
+
+    The models of other kernels leave out what their blocks take beside products, which counts in
+    short sequences.
+    """
+    return strips(p) >= gpu.sms and min(p.rows, p.keys) >= LEAST
+
+
 def time(tile: StreamedTile, p: Problem, gpu: Target) -> float:
     """Modelled seconds: those of the SM with the most strips, and of the kernels around."""
     rate = 2 * gpu.tf32 / gpu.sms * tile.reach
     step = 10 * KEYS * tile.queries * p.head / rate
     steps = cdiv(p.rows, tile.queries) * p.group
-    longest = STRIP_OVERHEAD + steps * step
-    count = strips(p)
+    overhead = WHOLE_OVERHEAD if whole(p) else STRIP_OVERHEAD
+    longest, count = overhead + steps * step, strips(p)
     busy = cdiv(count, gpu.sms) * longest
     if p.causal:
-        mean = STRIP_OVERHEAD + (p.share * steps + 1) * step
-        busy = max(longest, count / gpu.sms * mean)
+        mean = overhead + (p.share * steps + 1) * step
+        busy = min(busy, max(longest, count / gpu.sms * mean))
     rows = p.batch * p.heads * p.rows * p.head
     moved, launches = (rows * 4, 2) if whole(p) else (rows * 10, 3)
-    return launches * gpu.launch + FIXED + busy + moved / gpu.bandwidth
+    chain = 0.0 if p.causal else CHAIN * (cdiv(p.keys, KEYS) - 1)
+    return launches * gpu.launch + busy + chain + moved / gpu.bandwidth
 
 
 TILES: dict[int, tuple[StreamedTile, ...]] = {
-    64: (StreamedTile(96, ring=3, douts=2, blocks=1, scores=2, sums=2, reach=0.5),),
-    96: (StreamedTile(64, ring=3, douts=2, blocks=1, scores=1, sums=2, reach=0.5),),
-    128: (StreamedTile(64, ring=3, douts=2, blocks=1, scores=1, sums=2, reach=0.55),),
+    64: (StreamedTile(96, ring=3, douts=2, blocks=2, scores=1, sums=2, reach=0.455),),
+    128: (StreamedTile(64, ring=3, douts=2, blocks=1, scores=1, sums=2, reach=0.54),),
 }
-"""Tiles by head size."""
+"""Tiles by head size. Those of 80 and 96 compile, and have not been timed."""

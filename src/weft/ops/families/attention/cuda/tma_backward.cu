@@ -10,8 +10,7 @@ __global__ void __launch_bounds__(256)
     prepare_rows<T, HEAD, BS>(o, dout, lse, dlse, rows, done, p, g, streamed);
 }
 
-template <class T, int HEAD, int BS, int QUERIES, int DOUTS, int BLOCKS, int SCORES, int SUMS,
-          bool HELD, bool ORDERED>
+template <class T, int HEAD, int BS, int QUERIES, int DOUTS, int BLOCKS, int SCORES, int SUMS>
 __global__ void __launch_bounds__(384, 1)
     gradients(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
               const __grid_constant__ TensorMap v, const __grid_constant__ TensorMap dout,
@@ -19,7 +18,7 @@ __global__ void __launch_bounds__(384, 1)
               const __grid_constant__ TensorMap dq, T* dk, T* dv, unsigned* done, int* counters,
               const __grid_constant__ Problem p, const __grid_constant__ Gradients g,
               const __grid_constant__ Streamed streamed) {
-    stream_queries<T, HEAD, BS, QUERIES, DOUTS, BLOCKS, SCORES, SUMS, HELD, ORDERED>(
+    stream_queries<T, HEAD, BS, QUERIES, DOUTS, BLOCKS, SCORES, SUMS>(
         q, k, v, dout, rows, sums, dq, dk, dv, done, counters, p, g, streamed);
 }
 

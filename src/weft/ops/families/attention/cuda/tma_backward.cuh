@@ -95,10 +95,8 @@ __device__ inline void publish_parts(unsigned* done, unsigned count) {
 __device__ inline void order_copies() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 // BS: queries of a tile. Rings have QUERIES tiles of queries, DOUTS of their gradients, BLOCKS of
-// keys and values, SCORES of dS and SUMS of dQ. HELD: keys and values are left operands in
-// registers. ORDERED: parts of dQ are added in the order of the keys.
-template <class T, int HEAD, int BS, int QUERIES, int DOUTS, int BLOCKS, int SCORES, int SUMS,
-          bool HELD, bool ORDERED>
+// keys and values, SCORES of dS and SUMS of dQ.
+template <class T, int HEAD, int BS, int QUERIES, int DOUTS, int BLOCKS, int SCORES, int SUMS>
 __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const TensorMap& v,
                                const TensorMap& dout, const TensorMap& rows, const TensorMap& sums,
                                const TensorMap& dq, T* dk, T* dv, unsigned* done, int* counters,
@@ -218,7 +216,7 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                 parity ^= 1;
                 int number = at.number(p, streamed, work);
                 unsigned from = sums_at + mine * SUM, before = work.number;
-                bool follows = ORDERED && !streamed.whole && before;
+                bool follows = !streamed.whole && before;
                 // All lanes wait, together: a lane alone would keep those that wait for it.
                 while (follows && __any_sync(~0u, parts_there(done + number) < before))
                     __nanosleep(20);
@@ -229,7 +227,7 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                         for (int i = 0; i < (HEAD + 63) / 64; ++i)
                             store_box(dq, from + i * slab_bytes(BS), i * 64, at.tile * BS,
                                       at.query_head(p, work), work.batch);
-                    } else if (ORDERED && !before) {
+                    } else if (!before) {
                         store_box(sums, from, 0, number * (SUM / 1024));
                     } else {
                         add_box(sums, from, 0, number * (SUM / 1024));
@@ -237,7 +235,7 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
                     commit_stores();
                     wait_stores_read<0>();
                     outs.empty[mine].arrive();
-                    if (ORDERED && !streamed.whole) {
+                    if (!streamed.whole) {
                         wait_stores<0>();
                         order_copies();
                         publish_parts(done + number, before + 1);
@@ -263,18 +261,15 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
     auto full_queries = [&](unsigned n) { queries.full[n % QUERIES].wait(n / QUERIES % 2); };
     float s[N][4], dw[N][4];
     unsigned packed[BS / 16][4];
-    [[maybe_unused]] unsigned held[2][HELD ? HEAD / 16 : 1][4];
     // S' or dW': fixed rows by streamed rows.
     auto multiply = [&](float (&c)[N][4], int operand, int right) {
 #pragma unroll
         for (int i = 0; i < HEAD / 16; ++i) {
             unsigned long long to = by_rows(right + i / 4 * slab_bytes(BS) + i % 4 * 32);
-            if constexpr (HELD) wgmma_left<T, false>(c, held[operand][i], to, i > 0);
-            else
-                wgmma<T>(c,
-                         by_rows(mine + (block % BLOCKS * 2 + operand) * LEFT +
-                                 i / 4 * slab_bytes(KEYS) + i % 4 * 32),
-                         to, i > 0);
+            wgmma<T>(c,
+                     by_rows(mine + (block % BLOCKS * 2 + operand) * LEFT +
+                             i / 4 * slab_bytes(KEYS) + i % 4 * 32),
+                     to, i > 0);
         }
         wgmma_commit();
     };
@@ -292,16 +287,6 @@ __device__ void stream_queries(const TensorMap& q, const TensorMap& k, const Ten
         float dks[WIDTH][4] = {}, dvs[WIDTH][4] = {};
         Streaming at(streamed, begin);
         blocks.full[block % BLOCKS].wait(block / BLOCKS % 2);
-        if constexpr (HELD) {
-#pragma unroll
-            for (int n = 0; n < 2; ++n)
-#pragma unroll
-                for (int i = 0; i < HEAD / 16; ++i)
-                    load_matrices_x4(
-                        held[n][i], lefts + mine + (block % BLOCKS * 2 + n) * LEFT +
-                                        i / 4 * slab_bytes(KEYS) +
-                                        swizzle<128>(warp * 16 + lane % 16, i % 4 * 2 + lane / 16));
-        }
         bool fresh = true;
         // NEXT: the scores of the next tile are computed before dQ and dK of this one. Behind the
         // last tile they are those of this one, and nobody reads them.
