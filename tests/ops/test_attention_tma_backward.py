@@ -68,16 +68,18 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_gradients(call: str) -> None:
+def compare(call: str, dtype: Any = DTYPE, with_logarithms: bool = False) -> None:
     rows, keys, heads, shared, head, causal, sms = CALLS[call]
-    q = drawn(1, rows, heads, head, seed=1).transpose(1, 2)
-    k, v = (drawn(1, shared, keys, head, seed=n) for n in (2, 3))
+    q = drawn(1, rows, heads, head, seed=1).transpose(1, 2).to(dtype)
+    k, v = (drawn(1, shared, keys, head, seed=n).to(dtype) for n in (2, 3))
     doubles = [x.double().requires_grad_() for x in (q, k, v)]
-    out, lse = exact(doubles, causal)
-    dout = drawn(*out.shape, seed=4)
-    expected = torch.autograd.grad(out, doubles, dout.double())
-    tensors = (dout, None, q, k, v, out.detach().to(DTYPE), lse.detach().float(), *(None,) * 4)
+    results = exact(doubles, causal)
+    out, lse = (x.detach() for x in results)
+    dout = drawn(*out.shape, seed=4).to(dtype)
+    dlse = drawn(*lse.shape, seed=5).float() if with_logarithms else None
+    given = (dout.double(), torch.zeros_like(lse) if dlse is None else dlse.double())
+    expected = torch.autograd.grad(results, doubles, given)
+    tensors = (dout, dlse, q, k, v, out.to(dtype), lse.float(), *(None,) * 4)
     op = library.function("attention_backward")
     request = on(op.request(*tensors, 0, 0, causal, None, heads > shared, 0.0, 0, 0), sms)
     made = runner(by_tma(request).build(), len(tensors), q.device, 2)(*tensors, 0, 0)
@@ -85,9 +87,18 @@ def test_gradients(call: str) -> None:
         torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("call", CALLS)
+def test_gradients(call: str) -> None:
+    compare(call)
+
+
+def test_gradients_of_logarithms_and_of_f16() -> None:
+    compare("causal", torch.float16, with_logarithms=True)
+
+
 def test_sanitized() -> None:
     with weft.sanitize():
-        test_gradients("sums of three blocks")
+        compare("sums of three blocks")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +108,7 @@ def test_sanitized() -> None:
 def test_scheduled(schedule: str, call: str) -> None:
     """Parts of dQ are added in one order, whatever the order of blocks and warps is."""
     with weft.schedule(schedule):
-        test_gradients(call)
+        compare(call)
 
 
 @pytest.mark.parametrize(
