@@ -212,8 +212,10 @@ def test_verified() -> None:
     x, mean, var, weight, bias = leaves(arguments((3, 8, 5, 5), F32, F32, "channels last"))
     apply = library.call("batch_norm_apply")
     assert apply.verify(x, mean, var, weight, bias, False, 1e-5).passed
-    statistics = library.call("batch_norm_statistics")
-    assert statistics.verify(x.detach(), mean, var, 0.1).passed
+    assert library.call("batch_norm_statistics").verify(x.detach()).passed
+    assert library.call("batch_norm_training").verify(x, weight, bias, 1e-5).passed
+    found = torch.zeros(8), torch.ones(8)
+    assert library.call("batch_norm_update").verify(mean, var, *found, 0.1, 75).passed
 
 
 X, ONE = torch.zeros(4, 3), torch.ones(3)

@@ -52,6 +52,20 @@ CHANNEL_BLOCKS_PER_SM = 4
 FOLD_BYTES = 4 << 20
 """Bytes of a tensor from which on results of odd rows are written in whole vectors."""
 
+# ---- channels on chip --------------------------------------------------------------------------
+RESIDENT_THREADS = 512
+"""Threads of a block that has an SM to itself."""
+RESIDENT_VECTORS = 2
+"""Vectors of a thread that are worth another block for a channel."""
+RESIDENT_STATIC = 17 << 10
+"""Bytes of shared memory that the sums of a block need beside its vectors."""
+RESIDENT_L2_SHARE = 0.6
+"""Share of the L2 cache that vectors which are read twice find again."""
+RESIDENT_BUSY = 0.75
+"""Share of the SMs that reach the bandwidth."""
+MEET_TIME = 2.5e-6
+"""Seconds until blocks that share channels have exchanged their sums."""
+
 # ---- groups ------------------------------------------------------------------------------------
 PLANE_VECTORS = 1024
 """Vectors of a plane from which on a block sums it, instead of a warp."""

@@ -10,9 +10,9 @@
 
 using namespace weft;
 
-// The work of blocks of 256 threads. Without FLAT a block has one channel and `each` vectors of its
-// batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each,
-// and `each` rows. See channels.py.
+// The work of blocks of THREADS threads, 256 for most kernels. Without FLAT a block has one channel
+// and `each` vectors of its batch * inner. With FLAT it has `width` vectors of channels, with
+// THREADS / width threads for each, and `each` rows. See channels.py.
 STRUCT_CHANNELSHAPE
 
 // The place of a vector, and the range of its elements that are in its plane.
@@ -23,9 +23,9 @@ struct Spot {
 
 // The vectors of a thread, some at a time, so that their loads are under way together:
 //   while (int n = walk.take(at)) the first n of `at` are their places
-template <int V_, bool FLAT_, bool RAGGED_ = false>
+template <int V_, bool FLAT_, bool RAGGED_ = false, int THREADS_ = 256>
 struct Walk {
-    static constexpr int V = V_;
+    static constexpr int V = V_, THREADS = THREADS_;
     static constexpr bool FLAT = FLAT_, RAGGED = RAGGED_, FOLDED = FLAT && RAGGED;
     static constexpr int K = FLAT ? V : 1;  // channels of a vector
     int channel, tile, part, t, deep, i, end, plane, place, planes, places, inner;
@@ -39,7 +39,7 @@ struct Walk {
         // Blocks that run at the same time have neighbouring channels.
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
         channel = FLAT ? (tile * s.width + int(threadIdx.x) % s.width) * V : tile;
-        t = threadIdx.x / s.width, deep = 256 / s.width;
+        t = threadIdx.x / s.width, deep = THREADS / s.width;
         there = channel < s.channels;
         i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
         if (FOLDED) {
@@ -57,18 +57,7 @@ struct Walk {
 #pragma unroll
         for (int k = 0; k < N; k++) {
             if (i >= end) continue;
-            if constexpr (FOLDED) {
-                at[k] = {i * channels + channel, 0, i == last ? left : V};
-            } else if constexpr (RAGGED) {
-                long long start = (plane * channels + channel) * elements;
-                int before = int(start % V) -
-                             place * V;  // elements of the plane before the vector are negative
-                at[k] = {start - before, max(before, 0), min(before + elements, V)};
-            } else {
-                at[k] = {FLAT ? i * channels + channel
-                              : ((plane * channels + channel) * inner + place) * V,
-                         0, V};
-            }
+            at[k] = spot(i, plane, place);
             i += deep, n++;
             if (!FLAT) {
                 plane += planes, place += places;
@@ -76,6 +65,22 @@ struct Walk {
             }
         }
         return n;
+    }
+    // The place of vector i of the channel, which is at `place` in plane `plane`.
+    __device__ Spot spot(int i, int plane, int place) const {
+        if constexpr (FOLDED) return {i * channels + channel, 0, i == last ? left : V};
+        if constexpr (FLAT) return {i * channels + channel, 0, V};
+        if constexpr (!RAGGED) return {((plane * channels + channel) * inner + place) * V, 0, V};
+        long long start = (plane * channels + channel) * elements;
+        // Elements of the plane before the vector are negative.
+        int before = int(start % V) - place * V;
+        return {start - before, max(before, 0), min(before + elements, V)};
+    }
+    // The vectors of this thread before the first call of take(), and the place of one of them.
+    __device__ int vectors() const { return end > i ? (end - i + deep - 1) / deep : 0; }
+    __device__ Spot spot(int n) const {
+        int at = i + n * deep, plane = FLAT ? 0 : at / inner;
+        return spot(at, plane, at - plane * inner);
     }
     // The channel of element k of a vector.
     __device__ int real(int k) const { return FOLDED ? (channel + k) % elements : channel + k; }
@@ -88,7 +93,7 @@ struct Walk {
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
     __device__ void join(Value (&own)[K]) const {
-        __shared__ Value all[K][256];  // neighbours meet no bank twice: values have an odd number
+        __shared__ Value all[K][THREADS];  // neighbours meet no bank twice: values have an odd number
                                        // of words, or two
         __syncthreads();
         for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
@@ -96,7 +101,7 @@ struct Walk {
             __syncthreads();
             if (t < d)
                 for (int k = 0; k < K; k++)
-                    all[k][threadIdx.x].add(all[k][threadIdx.x + d * (256 / deep)]);
+                    all[k][threadIdx.x].add(all[k][threadIdx.x + d * (THREADS / deep)]);
         }
         for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
     }

@@ -1,0 +1,161 @@
+// Blocks that keep their part of a tensor with channels on chip between two passes over it: the
+// first one sums, the second one writes results. Blocks that share channels meet in between.
+#pragma once
+#include <weft/async.cuh>
+#include <weft/grid.cuh>
+
+#include "channels.cuh"
+
+// The vectors of a thread, of TENSORS tensors of one shape. The first `kept` of each stay in shared
+// memory, where no other thread reads them. The second pass begins with those that were read last,
+// which the L2 cache still has.
+template <class T, class Walk, int TENSORS>
+struct Passes {
+    static constexpr int V = Walk::V, BYTES = V * sizeof(T);
+    static constexpr int EACH = 2;   // vectors of a group of copies
+    static constexpr int AHEAD = 8;  // groups under way
+    static constexpr int N = IN_FLIGHT<T, V> / TENSORS;
+    using Vectors = Vector<T, V>[TENSORS];
+    const T* const (&from)[TENSORS];
+    const Walk& walk;
+    long long size;  // elements of a tensor
+    int count, kept;
+
+    __device__ Passes(const T* const (&from)[TENSORS], const Walk& walk, long long size, int kept)
+        : from(from), walk(walk), size(size), count(walk.vectors()), kept(min(kept, count)) {
+#pragma unroll
+        for (int group = 0; group < AHEAD; group++) copy(group);
+    }
+    // Calls use(vectors, spot) for each place, in order.
+    template <class Use>
+    __device__ void first(Use use) const {
+        for (int group = 0; group * EACH < kept; group++) {
+            wait_copies<AHEAD - 1>();
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                if (group * EACH + e < kept) use_kept(group * EACH + e, use);
+            copy(group + AHEAD);
+        }
+        for (int n = kept; n < count; n += N) use_loaded(n, 1, count - n, use);
+    }
+    // The same in another order.
+    template <class Use>
+    __device__ void second(Use use) const {
+        for (int n = count - 1; n >= kept; n -= N) use_loaded(n, -1, n - kept + 1, use);
+#pragma unroll 2
+        for (int n = 0; n < kept; n++) use_kept(n, use);
+    }
+
+   private:
+    __device__ Vector<T, V>* room(int n, int tensor) const {
+        extern __shared__ uint4 rooms[];
+        auto* vectors = reinterpret_cast<Vector<T, V>*>(rooms);
+        return vectors + (n * TENSORS + tensor) * Walk::THREADS + threadIdx.x;
+    }
+    __device__ void copy(int group) const {
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            int n = group * EACH + e;
+            if (n >= kept) continue;
+            long long at = walk.spot(n).at;
+            // A vector may reach out of its plane, but is read within the tensor.
+            int there = Walk::RAGGED ? int(min((long long)V, size - at)) * int(sizeof(T)) : BYTES;
+#pragma unroll
+            for (int k = 0; k < TENSORS; k++)
+                copy_async_part<BYTES>(shared_address(room(n, k)), from[k] + at, there);
+        }
+        commit_copies();
+    }
+    template <class Use>
+    __device__ void use_kept(int n, Use use) const {
+        Vectors v;
+#pragma unroll
+        for (int k = 0; k < TENSORS; k++) v[k] = *room(n, k);
+        use(v, walk.spot(n));
+    }
+    // The first `there` of N vectors from n on.
+    template <class Use>
+    __device__ void use_loaded(int n, int step, int there, Use use) const {
+        Spot at[N];
+        Vector<T, V> v[TENSORS][N];
+#pragma unroll
+        for (int i = 0; i < N; i++) at[i] = walk.spot(i < there ? n + i * step : n);
+#pragma unroll
+        for (int k = 0; k < TENSORS; k++) load_all(v[k], from[k], at, there);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            if (i >= there) continue;
+            Vectors one;
+#pragma unroll
+            for (int k = 0; k < TENSORS; k++) one[k] = v[k][i];
+            use(one, at[i]);
+        }
+    }
+};
+
+// Two sums of a channel.
+struct Pair {
+    float a = 0, b = 0;
+    __device__ void add(const Pair& other) { a += other.a, b += other.b; }
+};
+
+// The channels of a block: thread c has channel c of these, those from `count` on have none.
+template <class Walk>
+struct BlockChannels {
+    static constexpr int K = Walk::K, WIDEST = 8 * K;
+    int width, period, first, channel;
+    bool mine;
+
+    __device__ explicit BlockChannels(const ChannelShape& s, const Walk& walk)
+        : width(s.width), period(s.width * K), first(walk.tile * period),
+          channel(first + int(threadIdx.x) % period), mine(threadIdx.x < period) {
+        mine = mine && channel < s.channels;
+    }
+    // The sums of all threads of each channel, in the thread that has it.
+    __device__ Pair join(Pair (&own)[K]) const {
+        constexpr int WARPS = Walk::THREADS / 32;
+        __shared__ Pair slots[WARPS][WIDEST];
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            for (int d = 16; d >= width; d /= 2) own[k].add(shuffle_xor(own[k], d));
+            if (lane_index() < width) slots[warp_index()][lane_index() * K + k] = own[k];
+        }
+        __syncthreads();
+        Pair sum;
+        if (threadIdx.x < period)
+#pragma unroll
+            for (int warp = 0; warp < WARPS; warp++) sum.add(slots[warp][threadIdx.x]);
+        return sum;
+    }
+    // The sums of N numbers that of(part) gives for each part of a channel, in the thread that has
+    // the channel. Threads share the parts.
+    template <int N, class Of>
+    __device__ void join_parts(float (&sum)[N], int parts, Of of) const {
+        __shared__ float slots[N][Walk::THREADS];
+        for (int p = threadIdx.x / period; p < parts; p += Walk::THREADS / period) of(p, sum);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            for (int d = 16; d >= period; d /= 2) sum[i] += shuffle_xor(sum[i], d);
+            slots[i][threadIdx.x] = sum[i];
+        }
+        __syncthreads();
+        int step = max(period, 32);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            for (int t = threadIdx.x + step; t < Walk::THREADS; t += step)
+                if (threadIdx.x < period) sum[i] += slots[i][t];
+    }
+    // What the threads of channels have, in all threads with vectors of these.
+    template <int N>
+    __device__ void share(const float (&own)[N], float (&all)[N][K]) const {
+        __shared__ float slots[N][WIDEST];
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (threadIdx.x < period) slots[i][threadIdx.x] = own[i];
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int k = 0; k < K; k++) all[i][k] = slots[i][int(threadIdx.x) % width * K + k];
+    }
+};

@@ -1,0 +1,111 @@
+"""Plan batch norm in training in one launch: blocks keep their part of a tensor on chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops.core import source
+from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Pointer, Step, partials
+from weft.ops.families.norm import model
+from weft.ops.families.norm.channels import Channels
+from weft.ops.families.norm.structs import ChannelShape
+
+FLOATS = 2
+"""Numbers of each channel and part that blocks exchange."""
+ALIGNED = 4
+"""Bytes of the least vectors that are copied to shared memory."""
+
+
+@dataclass(frozen=True)
+class Resident:
+    """The work of blocks that keep their vectors of some tensors.
+
+    parts    blocks for each channel; they run at the same time
+    kept     vectors of a thread and tensor that stay in shared memory
+    vectors  vectors of a thread and tensor
+    """
+
+    made: Channels
+    tensors: int
+    threads: int
+    parts: int
+    kept: int
+    vectors: int
+
+    @property
+    def blocks(self) -> int:
+        return self.made.tiles * self.parts
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block for its vectors."""
+        return self.kept * self.tensors * self.threads * vector_bytes(self.made)
+
+    @property
+    def time(self) -> float:
+        """Modelled seconds."""
+        made = self.made
+        gpu, size = made.request.target, made.size * made.channels * made.dtype.itemsize
+        read_again = 1 - self.kept / self.vectors
+        if size * self.tensors * read_again < model.RESIDENT_L2_SHARE * gpu.l2:
+            read_again *= model.L2_SHARE
+        moved = size * (self.tensors * (1 + read_again) + 1)
+        busy = self.blocks / (cdiv(self.blocks, gpu.sms) * gpu.sms)
+        time = model.stream_time(gpu, moved / min(1.0, busy / model.RESIDENT_BUSY))
+        return time + (0 if self.parts == 1 else model.MEET_TIME)
+
+    @property
+    def why(self) -> str:
+        """The figures behind the time."""
+        on_chip = f"{min(100, 100 * self.kept // self.vectors)} % on chip"
+        return f"{self.parts} blocks per channel, vectors of {self.made.vector}, {on_chip}"
+
+    def step(self, file: str, name: str, *args: Any, dtypes: tuple[torch.dtype, ...]) -> Step:
+        """The launch; the struct and the numbers of all kernels follow `args`."""
+        made = self.made
+        words = map(source.ctype, (made.dtype, *dtypes))
+        walk = source.template("Walk", made.vector, made.flat, made.ragged, self.threads)
+        text = ", ".join((*words, walk, str(self.parts == 1).lower()))
+        kernel = source.kernel(f"norm/{file}", f"{name}<{text}>", **ChannelShape.define())
+        numbers = (made.size * made.channels, self.kept, float(made.size))
+        eps = made.request.options["eps"]
+        given = (*args, Counters(), made.shape(self.parts), *numbers, eps)
+        return Step(kernel, (self.blocks,), (self.threads,), given, self.shared)
+
+    def found(self, place: Pointer) -> tuple[Argument, tuple[Buffer, ...]]:
+        """Memory for the sums of blocks; also the scratch buffer at `place` that it is, if any."""
+        if self.parts == 1:
+            return None, ()
+        shared = partials(4 * FLOATS * self.parts * self.made.channels)
+        if shared is not None:
+            return shared, ()
+        return place, (Buffer((self.parts * self.made.channels, FLOATS), torch.float32),)
+
+
+def vector_bytes(made: Channels) -> int:
+    """Bytes of a vector."""
+    return made.vector * int(made.dtype.itemsize)
+
+
+def resident(made: Channels, tensors: int) -> Resident | None:
+    """The work of blocks that keep vectors of so many tensors; None where none of them can."""
+    gpu = made.request.target
+    if made.small or vector_bytes(made) < ALIGNED or gpu.capability < (7, 0):
+        return None
+    threads = model.RESIDENT_THREADS
+    rows = threads // made.width
+    parts = 1
+    if made.tiles <= min(gpu.sms, COUNTERS):
+        parts = max(1, min(gpu.sms // made.tiles, cdiv(made.count, rows * model.RESIDENT_VECTORS)))
+        # Without parts that have nothing.
+        parts = cdiv(made.count, cdiv(made.count, parts))
+    vectors = cdiv(cdiv(made.count, parts), rows)
+    # Where blocks follow each other, two of an SM overlap: one reads while the other writes.
+    room = gpu.shared_per_block if made.tiles <= gpu.sms else gpu.shared_per_sm // 2
+    room -= model.RESIDENT_STATIC
+    kept = min(vectors, room // (tensors * threads * vector_bytes(made)))
+    return Resident(made, tensors, threads, parts, kept, vectors) if kept > 0 else None
