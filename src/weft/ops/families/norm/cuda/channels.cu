@@ -2,9 +2,9 @@
 #include "batch_norm.cuh"
 
 template <class T, class Walk>
-__global__ void __launch_bounds__(256) statistics(const T* x, float* mean, float* var,
-                                                  Moments* found, int* counters, ChannelShape s,
-                                                  float size) {
+__global__ void __launch_bounds__(256)
+    statistics(const T* x, float* mean, float* var, Moments* found, int* counters, ChannelShape s,
+               float size) {
     channel_statistics<T, Walk>(x, mean, var, found, counters, s, size);
 }
 

@@ -93,8 +93,8 @@ struct Walk {
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
     __device__ void join(Value (&own)[K]) const {
-        __shared__ Value all[K][THREADS];  // neighbours meet no bank twice: values have an odd number
-                                       // of words, or two
+        __shared__ Value all[K][THREADS];  // neighbours meet no bank twice: values have an odd
+                                           // number of words, or two
         __syncthreads();
         for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
         for (int d = deep / 2; d > 0; d /= 2) {

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
             return __ldcg(at);
         };
         float zero = found_of(0).x, sum[3] = {};
-        own.join_parts(sum, s.parts, [&](int p, float(&sum)[3]) {
+        own.join_parts(sum, s.parts, [&](int p, float (&sum)[3]) {
             float2 one = found_of(p);
             float count = count_of(p), d = count > 0 ? one.x - zero : 0;
             sum[0] += count * d, sum[1] += count * d * d, sum[2] += one.y;

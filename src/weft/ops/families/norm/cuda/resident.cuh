@@ -46,7 +46,7 @@ struct Passes {
         for (int n = 0; n < kept; n++) use_kept(n, use);
     }
 
-   private:
+private:
     __device__ Vector<T, V>* room(int n, int tensor) const {
         extern __shared__ uint4 rooms[];
         auto* vectors = reinterpret_cast<Vector<T, V>*>(rooms);

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
         if (own.mine) found[walk.part * walk.channels + own.channel] = all;
         ticket = meet_blocks(counters + walk.tile, s.parts);
         float sum[2] = {};
-        own.join_parts(sum, s.parts, [&](int p, float(&sum)[2]) {
+        own.join_parts(sum, s.parts, [&](int p, float (&sum)[2]) {
             int c = min(own.channel, s.channels - 1);
             float2 one = __ldcg(reinterpret_cast<const float2*>(found) + p * walk.channels + c);
             sum[0] += one.x, sum[1] += one.y;
