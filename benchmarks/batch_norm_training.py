@@ -64,6 +64,8 @@ SHAPES = [
     Shape(64, 64, 56, last=False),
     Shape(64, 256, 28, last=False),
     Shape(64, 512, 14, last=False),
+    Shape(64, 2048, 7, last=False),
+    Shape(64, 64, 112, last=False),
     Shape(32, 96, 56, BF16, last=False),
     Shape(32, 144, 56, BF16),
     Shape(16, 40, 28, BF16),
@@ -72,8 +74,6 @@ SHAPES = [
 VARIANTS: dict[str, dict[str, int]] = {
     "512": {},
     "256": {"RESIDENT_THREADS": 256},
-    "1024": {"RESIDENT_THREADS": 1024, "RESIDENT_STATIC": 32 << 10},
-    "512, 8 vectors": {"RESIDENT_VECTORS": 8},
 }
 
 
@@ -155,7 +155,8 @@ def calls_of(s: Shape) -> list[Call]:
     y = z * w.view(shape) + b.view(shape)
     rest = g.mean(dims, keepdim=True) + z * (g * z).mean(dims, keepdim=True)
     dx = (g - rest) * scale * w.view(shape)
-    found = aten.cudnn_batch_norm(x, w, b, None, None, True, 0.1, EPS)
+    # cuDNN takes no bfloat16 with weights of float32.
+    found = aten.cudnn_batch_norm(x, w, b, None, None, True, 0.1, EPS) if s.dtype != BF16 else ()
     native = aten.native_batch_norm(x, w, b, None, None, True, 0.1, EPS)
     given = (dy, x, mean.float(), var.float(), w)
     return [
@@ -194,7 +195,7 @@ def run(s: Shape, call: Call, plans: dict[str, Future[Any]]) -> dict[str, Any]:
                 row["failed"][name] = "other bits in the second run"
             if not ONCE:
                 graphs[name] = graph(made, repeats)
-        except RuntimeError as e:
+        except (RuntimeError, IndexError) as e:
             row["failed"][name] = str(e)[:200]
     if not ONCE:
         timed(graphs, 2, repeats)

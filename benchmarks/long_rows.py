@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from weft.ops.core import library
+from weft.ops.core import cluster_rows, library
 from weft.ops.core.runner import runner
 
 START = time.monotonic()
@@ -65,6 +65,8 @@ def _gradient(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return torch._log_softmax_backward_data(grad, logits, 1, x.dtype)
 
 
+VARIANTS = {"72 KiB": 72 << 10, "112 KiB": 112 << 10, "36 KiB": 36 << 10}
+"""Bytes of a block's part of a row."""
 _LOSS = (None, -100, "mean", 0.0)
 OPS = [
     Op("softmax", lambda x: (x, -1), lambda x, *_: F.softmax(x, -1), (BF16, F32)),
@@ -185,8 +187,13 @@ def main() -> None:
         plans = {}
         for call in calls:
             function = library.function(call.op.name)
-            found = function.definition.candidates(function.request(*call.args()))
-            plans[call] = {c.name: pool.submit(c.build) for c in found}
+            plans[call] = {}
+            for name, size in VARIANTS.items():
+                cluster_rows.BLOCK_BYTES = size
+                found = function.definition.candidates(function.request(*call.args()))
+                new = [c for c in found if "cluster" in c.name or name == "72 KiB"]
+                new = [c for c in new if f"{c.name}, {c.why}" not in plans[call]]
+                plans[call] |= {f"{c.name}, {c.why}": pool.submit(c.build) for c in new}
         for call in calls:
             if time.monotonic() - START > LIMIT:
                 print("no time left for", call.name)

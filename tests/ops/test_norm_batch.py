@@ -14,7 +14,8 @@ import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.families.norm import model  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.norm import model, resident  # noqa: E402
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 LIMITS = {F32: 2e-5, F16: 8e-3, BF16: 6e-2}
@@ -70,6 +71,7 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any, str]] = {
     "small planes, odd channels": ((9, 12, 3, 5), BF16, BF16, "dense"),
     "several blocks per channel": ((2, 2, 80, 100), F32, F32, "dense"),
     "channels last": ((3, 8, 5, 5), F32, F32, "channels last"),
+    "channels last, several blocks": ((5, 72, 9, 9), F16, F32, "channels last"),
     "odd channels last": ((3, 37, 7, 5), F32, F32, "channels last"),
     "channels last of two vectors": ((3, 6, 11, 5), BF16, F32, "channels last"),
     "one channel": ((7, 1, 5, 9), F16, F16, "dense"),
@@ -130,6 +132,64 @@ def test_whole_vectors_of_odd_rows(subject: str, monkeypatch: pytest.MonkeyPatch
     assert not session.findings
     for name in ("batch_norm", "batch_norm_apply", "batch_norm_backward"):
         library.function(name).forget()
+
+
+def candidate(op: str, name: str, *args: Any) -> Any:
+    """The results of a candidate of an op."""
+    function = library.function(op)
+    found = {c.name: c for c in function.definition.candidates(function.request(*args))}
+    tensors = [a for a, row in zip(args, function.arguments, strict=True)
+               if row.name in function.tensors]  # fmt: skip
+    return runner(found[name].build(), len(tensors), torch.device("cpu"))(*tensors)
+
+
+WAYS = {
+    "in two passes": ("channels", None),
+    "on chip": ("resident", None),
+    "partly on chip": ("resident", 2),
+}
+"""A candidate, and the vectors of a thread that shared memory has room for, if there are more."""
+ON_CHIP = {
+    "channels last": ((5, 72, 27, 9), F16, F16, "channels last"),
+    "vectors of 8 bytes": ((70, 36, 5), BF16, F32, "channels last"),
+    "planes": ((3, 2, 64, 60), F32, F32, "dense"),
+    "planes of 8-byte vectors": ((3, 2, 82, 62), F16, None, "dense"),
+}
+
+
+@pytest.mark.parametrize("subject", ON_CHIP)
+@pytest.mark.parametrize("way", WAYS)
+def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every candidate gives the results of training, with several blocks for a channel."""
+    name, vectors = WAYS[way]
+    x, _, _, weight, bias = arguments(*ON_CHIP[subject])
+    dy, dtype = drawn(x.shape, 6, x.dtype).movedim(1, -1).contiguous().movedim(-1, 1), x.dtype
+    if vectors is not None:
+        monkeypatch.setattr(resident, "room_of", lambda *_: vectors * 512 * 16)
+    y, mean, var = candidate("batch_norm_training", name, x, weight, bias, 1e-5)
+    wide = [None if t is None else t.double().requires_grad_() for t in (x, weight, bias)]
+    want = F.batch_norm(wide[0], None, None, *wide[1:], True)
+    want.backward(dy.double())
+    close(y, want, dtype)
+    dims = (0, *range(2, x.dim()))
+    close(mean, x.double().mean(dims), F32)
+    close(var, x.double().var(dims, correction=0), F32)
+    given = (dy, x, mean, var, weight, True, 1e-5, True)
+    dx, dw, db = candidate("batch_norm_backward", name, *given)
+    close(dx, wide[0].grad, dtype)
+    if weight is not None:
+        close(dw, wide[1].grad, dtype)
+        close(db, wide[2].grad, dtype)
+
+
+def test_an_outlier_at_the_start() -> None:
+    """Sums of differences from an element that is far from the others keep their digits."""
+    x = drawn((4, 8, 16, 16), 7, F32).contiguous(memory_format=torch.channels_last)
+    x[0, :, 0, 0] = 3e3
+    _, mean, var = candidate("batch_norm_training", "resident", x, None, None, 1e-5)
+    wide = x.double()
+    torch.testing.assert_close(var.double(), wide.var((0, 2, 3), correction=0), rtol=1e-4, atol=0)
+    torch.testing.assert_close(mean.double(), wide.mean((0, 2, 3)), rtol=1e-4, atol=0)
 
 
 def test_large_mean() -> None:
@@ -248,7 +308,7 @@ def test_refused(subject: str) -> None:
         call()
 
 
-@pytest.mark.parametrize("subject", ["several blocks per channel", "channels last"])
+@pytest.mark.parametrize("subject", ["several blocks per channel", "channels last, several blocks"])
 def test_sanitized(subject: str) -> None:
     """No kernel reads what nothing wrote, or races."""
     with weft.sanitize() as session:

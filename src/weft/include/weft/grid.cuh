@@ -17,14 +17,14 @@ __device__ inline int meet_blocks(int* counter, int blocks) {
     __syncthreads();
     if (threadIdx.x == 0) {
         asm volatile("{ .reg .b32 workspace; mov.b32 workspace, %envreg2; }");
-        __threadfence();
-        int here = atomicAdd(counter, 1) + 1;
-        while (here < blocks)
-            asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
-                         : "=r"(here)
-                         : "l"(__cvta_generic_to_global(counter))
-                         : "memory");
-        __threadfence();
+        int here;
+        size_t at = __cvta_generic_to_global(counter);
+        asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;"
+                     : "=r"(here)
+                     : "l"(at)
+                     : "memory");
+        for (here++; here < blocks;)
+            asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(here) : "l"(at) : "memory");
         ticket = atomicAdd(counter, 1);
     }
     __syncthreads();

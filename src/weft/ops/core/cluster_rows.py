@@ -14,7 +14,7 @@ THREADS = 512
 LARGEST = 8
 """The most blocks of a cluster that every GPU with clusters takes."""
 BLOCK_BYTES = 72 << 10
-"""Bytes of a block's part of a row, so that three blocks share an SM: some load while others store."""
+"""Bytes of a block's part of a row: three blocks share an SM, of which some load and some store."""
 LEAST_BYTES = 32 << 10
 """Bytes of a row that are worth several blocks."""
 STATIC = 1024

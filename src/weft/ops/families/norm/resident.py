@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from weft.ops.families.norm.structs import ChannelShape
 
 FLOATS = 2
 """Numbers of each channel and part that blocks exchange."""
-ALIGNED = 4
+ALIGNED = 8
 """Bytes of the least vectors that are copied to shared memory."""
 
 
@@ -68,10 +69,11 @@ class Resident:
         """The launch; the struct and the numbers of all kernels follow `args`."""
         made = self.made
         words = map(source.ctype, (made.dtype, *dtypes))
-        walk = source.template("Walk", made.vector, made.flat, made.ragged, self.threads)
-        text = ", ".join((*words, walk, str(self.parts == 1).lower()))
+        walk = source.template("Walk", made.vector, made.flat, False, self.threads)
+        flags = (str(flag).lower() for flag in (self.parts == 1, self.kept == self.vectors))
+        text = ", ".join((*words, walk, *flags))
         kernel = source.kernel(f"norm/{file}", f"{name}<{text}>", **ChannelShape.define())
-        numbers = (made.size * made.channels, self.kept, float(made.size))
+        numbers = (self.kept, float(made.size))
         eps = made.request.options["eps"]
         given = (*args, Counters(), made.shape(self.parts), *numbers, eps)
         return Step(kernel, (self.blocks,), (self.threads,), given, self.shared)
@@ -91,10 +93,28 @@ def vector_bytes(made: Channels) -> int:
     return made.vector * int(made.dtype.itemsize)
 
 
+def _even(made: Channels) -> Channels:
+    """The same with shorter vectors, if planes are such whole vectors but no longer ones."""
+    vector = math.gcd(made.plane, made.wide)
+    if made.flat or not made.ragged or vector * made.dtype.itemsize < ALIGNED:
+        return made
+    inner = made.plane // vector
+    count = made.size // vector
+    return replace(made, ragged=False, vector=vector, inner=inner, count=count)
+
+
+def room_of(made: Channels) -> int:
+    """Bytes of shared memory that a block may have for vectors."""
+    gpu = made.request.target
+    # Where blocks follow each other, two of an SM overlap: one reads while the other writes.
+    room = gpu.shared_per_block if made.tiles <= gpu.sms else gpu.shared_per_sm // 2
+    return room - model.RESIDENT_STATIC
+
+
 def resident(made: Channels, tensors: int) -> Resident | None:
     """The work of blocks that keep vectors of so many tensors; None where none of them can."""
-    gpu = made.request.target
-    if made.small or vector_bytes(made) < ALIGNED or gpu.capability < (7, 0):
+    gpu, made = made.request.target, _even(made)
+    if made.small or made.ragged or vector_bytes(made) < ALIGNED or gpu.capability < (7, 0):
         return None
     threads = model.RESIDENT_THREADS
     rows = threads // made.width
@@ -104,8 +124,5 @@ def resident(made: Channels, tensors: int) -> Resident | None:
         # Without parts that have nothing.
         parts = cdiv(made.count, cdiv(made.count, parts))
     vectors = cdiv(cdiv(made.count, parts), rows)
-    # Where blocks follow each other, two of an SM overlap: one reads while the other writes.
-    room = gpu.shared_per_block if made.tiles <= gpu.sms else gpu.shared_per_sm // 2
-    room -= model.RESIDENT_STATIC
-    kept = min(vectors, room // (tensors * threads * vector_bytes(made)))
+    kept = min(vectors, room_of(made) // (tensors * threads * vector_bytes(made)))
     return Resident(made, tensors, threads, parts, kept, vectors) if kept > 0 else None

@@ -1,55 +1,61 @@
 // Batch norm in training, in one launch.
 #include "resident.cuh"
 
-// Elements of a channel in the vectors before vector `at` of it.
-template <class Walk>
-__device__ int elements_before(const Walk& walk, int at) {
-    if constexpr (Walk::FLAT) return at;
-    if constexpr (!Walk::RAGGED) return at * Walk::V;
-    int plane = at / walk.inner, place = at % walk.inner;
-    int start = int((plane * walk.channels + walk.channel) * walk.elements % Walk::V);
-    return plane * walk.elements + min(max(place * Walk::V - start, 0), walk.elements);
-}
-
 // y = (x - mean) / sqrt(var + eps) * w + b with the mean and the variance of each channel of x.
-// `found` has parts x channels pairs. ALONE: a block has all of its channels.
-template <class T, class W, class Walk, bool ALONE>
+// `found` has parts x channels pairs. ALONE: a block has all of its channels; ALL: all stays on
+// chip.
+template <class T, class W, class Walk, bool ALONE, bool ALL>
 __global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
     normalise(const T* x, const W* w, const W* b, T* y, float* mean, float* var, Pair* found,
-              int* counters, ChannelShape s, long long elements, int kept, float size, float eps) {
+              int* counters, ChannelShape s, int kept, float size, float eps) {
     constexpr int V = Walk::V, K = Walk::K;
     Walk walk(s);
     BlockChannels<Walk> own(s, walk);
     const T* const from[1] = {x};
-    Passes<T, Walk, 1> passes(from, walk, elements, kept);
-    // Sums of differences from the first element of the part: these are as small as those from the
-    // mean.
-    int start = min(walk.part * s.each, s.count - 1);
+    Passes<T, Walk, 1, ALL> passes(from, walk, kept);
+    // Sums of differences from the median of three elements of the part: these are about as small
+    // as those from the mean, even if one of the three is far from the others.
+    int start = min(walk.part * s.each, s.count - 1), end = min(start + s.each, s.count) - 1;
+    int three[3] = {start, (start + end) / 2, end};
+    auto median = [](float a, float b, float c) {
+        return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+    };
+    auto element = [&](int i, int c) {
+        if constexpr (Walk::FLAT) return to<float>(x[i * walk.channels + c]);
+        long long plane = i / s.inner * walk.channels + c;
+        return to<float>(x[plane * s.inner * V]);
+    };
     auto pivot_of = [&](int c) {
-        if (Walk::FLAT) return to<float>(x[start * walk.channels + c]);
-        long long plane = (start / s.inner * walk.channels + c);
-        return to<float>(x[plane * (Walk::RAGGED ? s.plane : s.inner * V)]);
+        return median(element(three[0], c), element(three[1], c), element(three[2], c));
     };
     float pivot[K], my_pivot = own.mine ? pivot_of(own.channel) : 0;
+    if constexpr (Walk::FLAT) {
+        Vector<float, V> f[3];
 #pragma unroll
-    for (int k = 0; k < K; k++) pivot[k] = walk.there ? pivot_of(walk.channel + k) : 0;
+        for (int i = 0; i < 3; i++)
+            f[i] =
+                to_floats(load<V>(x + (walk.there ? three[i] * walk.channels + walk.channel : 0)));
+#pragma unroll
+        for (int k = 0; k < K; k++) pivot[k] = median(f[0][k], f[1][k], f[2][k]);
+    } else {
+        pivot[0] = pivot_of(walk.channel);
+    }
     float my_w = own.mine && w ? to<float>(w[own.channel]) : 1;
     float my_b = own.mine && b ? to<float>(b[own.channel]) : 0;
     Pair sums[K];
-    passes.first([&](const Vector<T, V>(&v)[1], const Spot& at) {
+    passes.first([&](const Vector<T, V>(&v)[1], const Spot&) {
         Vector<float, V> f = to_floats(v[0]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
             int k = Walk::FLAT ? j : 0;
             float d = f[j] - pivot[k];
-            if (Walk::RAGGED && (j < at.from || j >= at.to)) d = 0;
             sums[k].a += d, sums[k].b = fmaf(d, d, sums[k].b);
         }
     });
     Pair part = own.join(sums);
     auto count_of = [&](int p) {
-        int from = elements_before(walk, min(p * s.each, s.count));
-        return float(elements_before(walk, min((p + 1) * s.each, s.count)) - from);
+        int vectors = min((p + 1) * s.each, s.count) - min(p * s.each, s.count);
+        return float(vectors * (Walk::FLAT ? 1 : V));
     };
     // From sums of differences to the mean and squared deviations from it; NaN stays.
     auto finish = [](const Pair& sum, float count) {
@@ -63,14 +69,9 @@ __global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
         if (own.mine) found[walk.part * walk.channels + own.channel] = all;
         ticket = meet_blocks(counters + walk.tile, s.parts);
         // Moments of parts are joined as differences from the mean of the first one.
-        auto found_of = [&](int p) {
-            int c = min(own.channel, s.channels - 1);
-            auto* at = reinterpret_cast<const float2*>(found) + p * walk.channels + c;
-            return __ldcg(at);
-        };
-        float zero = found_of(0).x, sum[3] = {};
-        own.join_parts(sum, s.parts, [&](int p, float (&sum)[3]) {
-            float2 one = found_of(p);
+        auto* first = reinterpret_cast<const float2*>(found) + min(own.channel, s.channels - 1);
+        float zero = __ldcg(first).x, sum[3] = {};
+        own.join_parts(sum, s, found, [&](int p, float2 one, float (&sum)[3]) {
             float count = count_of(p), d = count > 0 ? one.x - zero : 0;
             sum[0] += count * d, sum[1] += count * d * d, sum[2] += one.y;
         });
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
             int k = Walk::FLAT ? j : 0;
             f[j] = fmaf(f[j] - shared[0][k], shared[1][k], shared[2][k]);
         }
-        store_part(y, at, from_floats<T>(f));
+        passes.put(y, at, from_floats<T>(f));
     });
     if constexpr (!ALONE) leave_blocks(counters + walk.tile, s.parts, ticket);
 }

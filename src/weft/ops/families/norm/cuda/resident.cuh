@@ -7,22 +7,22 @@
 #include "channels.cuh"
 
 // The vectors of a thread, of TENSORS tensors of one shape. The first `kept` of each stay in shared
-// memory, where no other thread reads them. The second pass begins with those that were read last,
-// which the L2 cache still has.
-template <class T, class Walk, int TENSORS>
+// memory, where no other thread reads them; ALL: all of them. The second pass begins with those
+// that were read last, which the L2 cache still has.
+template <class T, class Walk, int TENSORS, bool ALL>
 struct Passes {
     static constexpr int V = Walk::V, BYTES = V * sizeof(T);
     static constexpr int EACH = 2;   // vectors of a group of copies
     static constexpr int AHEAD = 8;  // groups under way
-    static constexpr int N = IN_FLIGHT<T, V> / TENSORS;
+    static constexpr int N = (Walk::FLAT ? 2 : 1) * IN_FLIGHT<T, V> / TENSORS;  // loads of each
     using Vectors = Vector<T, V>[TENSORS];
     const T* const (&from)[TENSORS];
     const Walk& walk;
-    long long size;  // elements of a tensor
     int count, kept;
 
-    __device__ Passes(const T* const (&from)[TENSORS], const Walk& walk, long long size, int kept)
-        : from(from), walk(walk), size(size), count(walk.vectors()), kept(min(kept, count)) {
+    __device__ Passes(const T* const (&from)[TENSORS], const Walk& walk, int kept)
+        : from(from), walk(walk), count(walk.vectors()), kept(min(kept, count)) {
+        static_assert(!Walk::RAGGED, "whole vectors");
 #pragma unroll
         for (int group = 0; group < AHEAD; group++) copy(group);
     }
@@ -36,14 +36,23 @@ struct Passes {
                 if (group * EACH + e < kept) use_kept(group * EACH + e, use);
             copy(group + AHEAD);
         }
-        for (int n = kept; n < count; n += N) use_loaded(n, 1, count - n, use);
+        if constexpr (!ALL)
+            for (int n = kept; n < count; n += N) use_loaded(n, 1, count - n, use);
     }
     // The same in another order.
     template <class Use>
     __device__ void second(Use use) const {
-        for (int n = count - 1; n >= kept; n -= N) use_loaded(n, -1, n - kept + 1, use);
-#pragma unroll 2
+        if constexpr (!ALL)
+            for (int n = count - 1; n >= kept; n -= N) use_loaded(n, -1, n - kept + 1, use);
+#pragma unroll 4
         for (int n = 0; n < kept; n++) use_kept(n, use);
+    }
+
+    // Stores a result. Where vectors are read again, it leaves the L2 cache to these.
+    __device__ void put(T* y, const Spot& at, const Vector<T, V>& v) const {
+        if constexpr (!ALL && BYTES == 16)
+            __stcs(reinterpret_cast<uint4*>(y + at.at), *reinterpret_cast<const uint4*>(&v));
+        else store_whole(y + at.at, v);
     }
 
 private:
@@ -58,11 +67,8 @@ private:
             int n = group * EACH + e;
             if (n >= kept) continue;
             long long at = walk.spot(n).at;
-            // A vector may reach out of its plane, but is read within the tensor.
-            int there = Walk::RAGGED ? int(min((long long)V, size - at)) * int(sizeof(T)) : BYTES;
 #pragma unroll
-            for (int k = 0; k < TENSORS; k++)
-                copy_async_part<BYTES>(shared_address(room(n, k)), from[k] + at, there);
+            for (int k = 0; k < TENSORS; k++) copy_async<BYTES>(room(n, k), from[k] + at);
         }
         commit_copies();
     }
@@ -127,19 +133,32 @@ struct BlockChannels {
             for (int warp = 0; warp < WARPS; warp++) sum.add(slots[warp][threadIdx.x]);
         return sum;
     }
-    // The sums of N numbers that of(part) gives for each part of a channel, in the thread that has
-    // the channel. Threads share the parts.
-    template <int N, class Of>
-    __device__ void join_parts(float (&sum)[N], int parts, Of of) const {
+    // The sums of N numbers that add(part, found, sum) adds for each part of a channel, in the
+    // thread that has the channel. Threads share the parts.
+    template <int N, class Add>
+    __device__ void join_parts(float (&sum)[N], const ChannelShape& s, const Pair* found,
+                               Add add) const {
+        constexpr int LOADS = 9;  // under way together: all of most calls
         __shared__ float slots[N][Walk::THREADS];
-        for (int p = threadIdx.x / period; p < parts; p += Walk::THREADS / period) of(p, sum);
+        int step = Walk::THREADS / period;
+        auto* own = reinterpret_cast<const float2*>(found) + min(channel, s.channels - 1);
+        for (int p = threadIdx.x / period; p < s.parts; p += LOADS * step) {
+            float2 one[LOADS];
+#pragma unroll
+            for (int i = 0; i < LOADS; i++)
+                if (p + i * step < s.parts)
+                    one[i] = __ldcg(own + (p + i * step) * (long long)s.channels);
+#pragma unroll
+            for (int i = 0; i < LOADS; i++)
+                if (p + i * step < s.parts) add(p + i * step, one[i], sum);
+        }
 #pragma unroll
         for (int i = 0; i < N; i++) {
             for (int d = 16; d >= period; d /= 2) sum[i] += shuffle_xor(sum[i], d);
             slots[i][threadIdx.x] = sum[i];
         }
         __syncthreads();
-        int step = max(period, 32);
+        step = max(period, 32);
 #pragma unroll
         for (int i = 0; i < N; i++)
             for (int t = threadIdx.x + step; t < Walk::THREADS; t += step)
