@@ -53,8 +53,12 @@ def close(got: Any, want: Any, dtype: Any) -> None:
 @pytest.mark.parametrize("subject", ROWS)
 def test_softmax(subject: str, op: str) -> None:
     shape, dtype = ROWS[subject]
-    x = drawn(shape, 1, dtype)
-    close(run(op, x, -1), getattr(torch, op)(x.double(), -1), dtype)
+    x, dy = drawn(shape, 1, dtype), drawn(shape, 2, dtype)
+    wide = x.double().requires_grad_()
+    want = getattr(torch, op)(wide, -1)
+    close(run(op, x, -1), want.detach(), dtype)
+    want.backward(dy.double())
+    close(run(f"{op}_backward", dy, want.detach().to(dtype), -1), wide.grad, dtype)
 
 
 def test_softmax_of_special_numbers() -> None:

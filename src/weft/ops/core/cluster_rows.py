@@ -58,10 +58,13 @@ class ClusterRows:
         return EXCHANGE + max(moved / (RATE * gpu.bandwidth), busy)
 
 
-def cluster_of(view: View, chunks: int, itemsize: int, gpu: Target) -> ClusterRows | None:
+def cluster_of(
+    view: View, chunks: int, itemsize: int, gpu: Target, tensors: int = 1
+) -> ClusterRows | None:
     """The division of rows of `chunks` vectors; None where no cluster can keep them."""
-    size = view.vector * itemsize
-    if gpu.capability < (9, 0) or size != 16 or chunks * size < LEAST_BYTES or not view.outer:
+    size = view.vector * itemsize * tensors
+    vectors = view.vector * itemsize == 16
+    if gpu.capability < (9, 0) or not vectors or chunks * size < LEAST_BYTES or not view.outer:
         return None
     blocks = 2
     while blocks < LARGEST and (

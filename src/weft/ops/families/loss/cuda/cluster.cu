@@ -26,20 +26,20 @@ __global__ void __launch_bounds__(G, 1536 / G)
     extern __shared__ __align__(16) char memory[];
     long long row = blockIdx.x / cluster_blocks();
     const T* from = x + row * c.stride;
-    ClusterRow<T, V, EVEN, G> part(row, from, c.n, each, memory);
+    ClusterRow<T, V, EVEN, G> part(row, {from}, c.n, each, memory, lowest());
     Labels<T, L> labels{target, weight};
     int label = labels.of(row, c);
     float x_label = label < 0 ? 0 : to<float>(from[label]);
     float norm = GRAD ? labels.template sum<G>(c, total) : 1;
     Found<T> own;
     part.read([&](const auto& v, int chunk, int there) {
-        float most = top(v[0]);
-        for (int e = 1; e < there; e++) most = max_nan(most, top(v[e]));
+        float most = top(v[0][0]);
+        for (int e = 1; e < there; e++) most = max_nan(most, top(v[e][0]));
         own.running.rise(most);
         Exponential<T> exponential(own.running.most);
         for (int e = 0; e < there; e++) {
-            own.running.sum = exponential.add(v[e], own.running.sum);
-            if constexpr (SMOOTH) own.smooth.take(v[e], part.row, chunk + e * G, weight);
+            own.running.sum = exponential.add(v[e][0], own.running.sum);
+            if constexpr (SMOOTH) own.smooth.take(v[e][0], part.row, chunk + e * G, weight);
         }
     });
     float most = block_max<G>(own.running.most);
@@ -59,10 +59,10 @@ __global__ void __launch_bounds__(G, 1536 / G)
     if constexpr (GRAD) {
         Exponential<T> e(own.running.most);
         T* to_row = gradient + row * c.n;
-        part.again([&](const Packed<T, V>& v, int chunk) {
+        part.again([&](const auto& v, int chunk) {
             int at = part.row.place(chunk);
             part.row.put(to_row, chunk,
-                         label < 0 ? Packed<T, V>{} : is.gradients(v, e, at, c.n, weight));
+                         label < 0 ? Packed<T, V>{} : is.gradients(v[0], e, at, c.n, weight));
             // The thread that has written the label's element writes it again.
             if (label >= max(at, 0) && label < at + V)
                 to_row[label] = to<T>(is.gradient(e(x_label), label, weight) - is.of_label);

@@ -9,7 +9,7 @@ __global__ void __launch_bounds__(G, 1536 / G)
                  long long stride, float eps, int each) {
     extern __shared__ __align__(16) char memory[];
     long long row = blockIdx.x / cluster_blocks();
-    ClusterRow<T, V, !RAGGED, G> part(row, x + row * stride, n, each, memory);
+    ClusterRow<T, V, !RAGGED, G> part(row, {x + row * stride}, n, each, memory, 0);
     // Sums of differences from the mean of the thread's first vector: these are about as small as
     // those from the mean of the row.
     float pivot = 0, count = 0, sum = 0, squares = 0;
@@ -22,13 +22,13 @@ __global__ void __launch_bounds__(G, 1536 / G)
             for (int j = 0; j < V; j++) size += has(j);
             if (CENTRED && count == 0 && size > 0) {
 #pragma unroll
-                for (int j = 0; j < V; j++) pivot += has(j) ? v[e][j] : 0;
+                for (int j = 0; j < V; j++) pivot += has(j) ? v[e][0][j] : 0;
                 pivot /= size;
             }
             count += size;
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float d = has(j) ? v[e][j] - pivot : 0;
+                float d = has(j) ? v[e][0][j] - pivot : 0;
                 sum += d, squares = fmaf(d, d, squares);
             }
         }
@@ -53,11 +53,11 @@ __global__ void __launch_bounds__(G, 1536 / G)
         if (CENTRED && mean) mean[row] = all.mean;
         if (rstd) rstd[row] = scale;
     }
-    part.again([&](const Packed<T, V>& v, int chunk) {
+    part.again([&](const auto& v, int chunk) {
         int at = part.row.place(chunk);
         Vector<float, V> fw = to_floats(weights<V, RAGGED>(w, at, n, 1));
         Vector<float, V> fb = to_floats(weights<V, RAGGED>(b, at, n, 0));
-        part.row.put(y + row * n, chunk, v.map([&](float f, int j) {
+        part.row.put(y + row * n, chunk, v[0].map([&](float f, int j) {
             return fmaf((f - all.mean) * scale, fw[j], fb[j]);
         }));
     });
