@@ -34,7 +34,9 @@ __device__ inline int meet_blocks(int* counter, int blocks) {
 // Makes the counter 0 again when the last block has left. Call it late: until then the ticket is
 // under way.
 __device__ inline void leave_blocks(int* counter, int blocks, int ticket) {
-    if (threadIdx.x == 0 && ticket == 2 * blocks - 1) *counter = 0;
+    if (threadIdx.x == 0 && ticket == 2 * blocks - 1)
+        asm volatile("st.relaxed.gpu.global.s32 [%0], 0;" ::"l"(__cvta_generic_to_global(counter))
+                     : "memory");
 }
 
 }  // namespace weft
