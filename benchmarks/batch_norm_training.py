@@ -65,6 +65,7 @@ SHAPES = [
     Shape(64, 256, 28, last=False),
     Shape(64, 512, 14, last=False),
     Shape(64, 2048, 7, last=False),
+    Shape(64, 512, 7, last=False),
     Shape(64, 64, 112, last=False),
     Shape(32, 96, 56, BF16, last=False),
     Shape(32, 144, 56, BF16),

@@ -153,6 +153,7 @@ ON_CHIP = {
     "channels last": ((5, 72, 27, 9), F16, F16, "channels last"),
     "vectors of 8 bytes": ((70, 36, 5), BF16, F32, "channels last"),
     "planes": ((3, 2, 64, 60), F32, F32, "dense"),
+    "small planes": ((400, 16, 7, 7), F16, F32, "dense"),
     "planes of 8-byte vectors": ((3, 2, 82, 62), F16, None, "dense"),
 }
 

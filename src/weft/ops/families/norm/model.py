@@ -57,8 +57,10 @@ RESIDENT_THREADS = 512
 """Threads of a block that has an SM to itself."""
 RESIDENT_VECTORS = 2
 """Vectors of a thread that are worth another block for a channel."""
-RESIDENT_STATIC = 17 << 10
+RESIDENT_STATIC = 16 << 10
 """Bytes of shared memory that the sums of a block need beside its vectors."""
+PLANES_STATIC = 21 << 10
+"""The same where it has small planes."""
 RESIDENT_L2_SHARE = 0.6
 """Share of the L2 cache that vectors which are read twice find again."""
 RESIDENT_BUSY = 0.75

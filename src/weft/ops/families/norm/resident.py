@@ -70,6 +70,8 @@ class Resident:
         made = self.made
         words = map(source.ctype, (made.dtype, *dtypes))
         walk = source.template("Walk", made.vector, made.flat, False, self.threads)
+        if made.small:
+            walk = source.template("Planes", made.vector, self.threads)
         flags = (str(flag).lower() for flag in (self.parts == 1, self.kept == self.vectors))
         text = ", ".join((*words, walk, *flags))
         kernel = source.kernel(f"norm/{file}", f"{name}<{text}>", **ChannelShape.define())
@@ -108,15 +110,16 @@ def room_of(made: Channels) -> int:
     gpu = made.request.target
     # Where blocks follow each other, two of an SM overlap: one reads while the other writes.
     room = gpu.shared_per_block if made.tiles <= gpu.sms else gpu.shared_per_sm // 2
-    return room - model.RESIDENT_STATIC
+    return room - (model.PLANES_STATIC if made.small else model.RESIDENT_STATIC)
 
 
 def resident(made: Channels, tensors: int) -> Resident | None:
     """The work of blocks that keep vectors of so many tensors; None where none of them can."""
     gpu, made = made.request.target, _even(made)
-    if made.small or made.ragged or vector_bytes(made) < ALIGNED or gpu.capability < (7, 0):
+    if made.ragged or vector_bytes(made) < ALIGNED or gpu.capability < (7, 0):
         return None
-    threads = model.RESIDENT_THREADS
+    # Two blocks of an SM overlap; the sums of small planes take less shared memory.
+    threads = model.RESIDENT_THREADS // 2 if made.small else model.RESIDENT_THREADS
     rows = threads // made.width
     parts = 1
     if made.tiles <= min(gpu.sms, COUNTERS):

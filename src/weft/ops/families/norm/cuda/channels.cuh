@@ -82,6 +82,11 @@ struct Walk {
         int at = i + n * deep, plane = FLAT ? 0 : at / inner;
         return spot(at, plane, at - plane * inner);
     }
+    // The place of an element of channel c among those that belong to i, and their number.
+    __device__ long long element(int i, int c) const {
+        return FLAT ? i * channels + c : (i / inner * channels + c) * inner * V;
+    }
+    __device__ int elements_each() const { return FLAT ? 1 : V; }
     // The channel of element k of a vector.
     __device__ int real(int k) const { return FOLDED ? (channel + k) % elements : channel + k; }
     // The channel of result k of join_parts, and the place of a channel's first element.
@@ -126,9 +131,9 @@ struct Walk {
 // The same for planes of few elements that are no whole vectors. Some neighbouring channels are: a
 // block has these, at most 8, of `each` images, and `width` is their vectors. A thread has one of
 // these vectors, whose elements keep their channels, in one image after another.
-template <int V_>
+template <int V_, int THREADS_ = 256>
 struct Planes {
-    static constexpr int V = V_, K = V;
+    static constexpr int V = V_, K = V, THREADS = THREADS_;
     static constexpr bool FLAT = true, RAGGED = false, FOLDED = true;
     int channel, tile, part, t, vector, deep, i, end, plane, fold, width;
     long long channels;
@@ -138,7 +143,7 @@ struct Planes {
         : plane(s.plane), fold(s.width * V / s.plane), width(s.width), channels(s.channels) {
         int tiles = s.channels / fold;
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles, channel = tile * fold;
-        t = threadIdx.x / width, vector = threadIdx.x % width, deep = 256 / width;
+        t = threadIdx.x / width, vector = threadIdx.x % width, deep = THREADS / width;
         there = t < deep;
         i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
     }
@@ -148,11 +153,17 @@ struct Planes {
 #pragma unroll
         for (int k = 0; k < N; k++) {
             if (i >= end) continue;
-            at[k] = {(i * channels + channel) * plane + vector * V, 0, V};
+            at[k] = spot(0);
             i += deep, n++;
         }
         return n;
     }
+    __device__ int vectors() const { return end > i ? (end - i + deep - 1) / deep : 0; }
+    __device__ Spot spot(int n) const {
+        return {((i + n * deep) * channels + channel) * plane + vector * V, 0, V};
+    }
+    __device__ long long element(int i, int c) const { return (i * channels + c) * plane; }
+    __device__ int elements_each() const { return plane; }
     __device__ int real(int k) const { return channel + (vector * V + k) / plane; }
     __device__ int joined(int) const { return channel + warp_index(); }
     __device__ long long origin(int c) const { return c * (long long)plane; }
@@ -167,7 +178,7 @@ struct Planes {
     }
     template <class Value>
     __device__ int join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
-        __shared__ Value all[K][256];
+        __shared__ Value all[K][THREADS];
         for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
         __syncthreads();
         bool mine = warp_index() < fold && lane_index() == 0;

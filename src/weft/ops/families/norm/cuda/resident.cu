@@ -5,7 +5,7 @@
 // `found` has parts x channels pairs. ALONE: a block has all of its channels; ALL: all stays on
 // chip.
 template <class T, class W, class Walk, bool ALONE, bool ALL>
-__global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
+__global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
     normalise(const T* x, const W* w, const W* b, T* y, float* mean, float* var, Pair* found,
               int* counters, ChannelShape s, int kept, float size, float eps) {
     constexpr int V = Walk::V, K = Walk::K;
@@ -20,25 +20,23 @@ __global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
     auto median = [](float a, float b, float c) {
         return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
     };
-    auto element = [&](int i, int c) {
-        if constexpr (Walk::FLAT) return to<float>(x[i * walk.channels + c]);
-        long long plane = i / s.inner * walk.channels + c;
-        return to<float>(x[plane * s.inner * V]);
-    };
     auto pivot_of = [&](int c) {
-        return median(element(three[0], c), element(three[1], c), element(three[2], c));
+        float f[3];
+#pragma unroll
+        for (int i = 0; i < 3; i++) f[i] = to<float>(x[walk.element(three[i], c)]);
+        return median(f[0], f[1], f[2]);
     };
     float pivot[K], my_pivot = own.mine ? pivot_of(own.channel) : 0;
-    if constexpr (Walk::FLAT) {
+    if constexpr (Walk::FLAT && !Walk::FOLDED) {
         Vector<float, V> f[3];
 #pragma unroll
         for (int i = 0; i < 3; i++)
-            f[i] =
-                to_floats(load<V>(x + (walk.there ? three[i] * walk.channels + walk.channel : 0)));
+            f[i] = to_floats(load<V>(x + (walk.there ? walk.element(three[i], walk.channel) : 0)));
 #pragma unroll
         for (int k = 0; k < K; k++) pivot[k] = median(f[0][k], f[1][k], f[2][k]);
     } else {
-        pivot[0] = pivot_of(walk.channel);
+#pragma unroll
+        for (int k = 0; k < K; k++) pivot[k] = walk.there ? pivot_of(walk.real(k)) : 0;
     }
     float my_w = own.mine && w ? to<float>(w[own.channel]) : 1;
     float my_b = own.mine && b ? to<float>(b[own.channel]) : 0;
@@ -55,7 +53,7 @@ __global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
     Pair part = own.join(sums);
     auto count_of = [&](int p) {
         int vectors = min((p + 1) * s.each, s.count) - min(p * s.each, s.count);
-        return float(vectors * (Walk::FLAT ? 1 : V));
+        return float(vectors * walk.elements_each());
     };
     // From sums of differences to the mean and squared deviations from it; NaN stays.
     auto finish = [](const Pair& sum, float count) {

@@ -105,20 +105,29 @@ struct Pair {
     __device__ void add(const Pair& other) { a += other.a, b += other.b; }
 };
 
-// The channels of a block: thread c has channel c of these, those from `count` on have none.
+// Blocks of an SM: threads with several channels take more registers.
+template <class Walk>
+constexpr int BLOCKS = (Walk::K == 1 ? 1024 : 512) / Walk::THREADS;
+
+// The channels of a block: thread c has channel c of these, those from `period` on have none.
 template <class Walk>
 struct BlockChannels {
     static constexpr int K = Walk::K, WIDEST = 8 * K;
+    // Elements of a thread's vectors belong to other channels than those of its neighbours' do.
+    static constexpr bool PLANES = Walk::FLAT && Walk::FOLDED;
+    const Walk& walk;
     int width, period, first, channel;
     bool mine;
 
     __device__ explicit BlockChannels(const ChannelShape& s, const Walk& walk)
-        : width(s.width), period(s.width * K), first(walk.tile * period),
-          channel(first + int(threadIdx.x) % period), mine(threadIdx.x < period) {
-        mine = mine && channel < s.channels;
+        : walk(walk), width(s.width), period(s.width * K) {
+        if constexpr (PLANES) period = walk.fold;
+        first = walk.tile * period, channel = first + int(threadIdx.x) % period;
+        mine = threadIdx.x < period && channel < s.channels;
     }
     // The sums of all threads of each channel, in the thread that has it.
     __device__ Pair join(Pair (&own)[K]) const {
+        if constexpr (PLANES) return join_planes(own);
         constexpr int WARPS = Walk::THREADS / 32;
         __shared__ Pair slots[WARPS][WIDEST];
 #pragma unroll
@@ -131,6 +140,22 @@ struct BlockChannels {
         if (threadIdx.x < period)
 #pragma unroll
             for (int warp = 0; warp < WARPS; warp++) sum.add(slots[warp][threadIdx.x]);
+        return sum;
+    }
+    // The same for small planes: sums over images, then over the elements of each plane.
+    __device__ Pair join_planes(Pair (&own)[K]) const {
+        __shared__ Pair all[K][Walk::THREADS];
+#pragma unroll
+        for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
+        __syncthreads();
+        for (int e = threadIdx.x; e < period * walk.plane; e += Walk::THREADS)
+            for (int t = 1; t < walk.deep; t++)
+                all[e % K][e / K].add(all[e % K][t * width + e / K]);
+        __syncthreads();
+        Pair sum;
+        if (threadIdx.x < period)
+            for (int e = threadIdx.x * walk.plane; e < (threadIdx.x + 1) * walk.plane; e++)
+                sum.add(all[e % K][e / K]);
         return sum;
     }
     // The sums of N numbers that add(part, found, sum) adds for each part of a channel, in the
@@ -175,6 +200,13 @@ struct BlockChannels {
 #pragma unroll
         for (int i = 0; i < N; i++)
 #pragma unroll
-            for (int k = 0; k < K; k++) all[i][k] = slots[i][int(threadIdx.x) % width * K + k];
+            for (int k = 0; k < K; k++) all[i][k] = slots[i][place(k)];
+    }
+
+private:
+    // The number of the channel of element k of the thread's vectors among those of the block.
+    __device__ int place(int k) const {
+        if constexpr (PLANES) return walk.there ? walk.real(k) - first : 0;
+        return int(threadIdx.x) % width * K + k;
     }
 };

@@ -4,7 +4,7 @@
 // dw and db in the dtype of the weights where they are not null. `found` has parts x channels
 // pairs. ALONE: a block has all of its channels; ALL: all stays on chip.
 template <class T, class S, class W, class Walk, bool ALONE, bool ALL>
-__global__ void __launch_bounds__(Walk::THREADS, Walk::K == 1 ? 2 : 1)
+__global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
     gradients(const T* dy, const T* x, const S* mean, const S* var, const W* w, T* dx, W* dw, W* db,
               Pair* found, int* counters, ChannelShape s, int kept, float size, float eps) {
     constexpr int V = Walk::V, K = Walk::K;
