@@ -131,10 +131,10 @@ def _of_rows(job: SoftmaxJob) -> list[Candidate]:
         time = gpu.launch + max(reading, row)
         build = functools.partial(_rows_twice, job)
         made.append(Candidate("rows, twice", time, "one block per row reads it twice", build))
-    if (shared := cluster_of(view, chunks, size, gpu)) is not None:
-        time = gpu.launch + shared.time(job.moved)
-        build = functools.partial(_cluster_rows, job, shared)
-        made.append(Candidate("rows in clusters", time, shared.why, build))
+    if (by := cluster_of(view, chunks, size, gpu)) is not None:
+        time = gpu.launch + by.time(job.moved)
+        build = functools.partial(_cluster_rows, job, by)
+        made.append(Candidate("rows in clusters", time, by.why, build))
     parts = parts_of(view, chunks, gpu.sms)
     time = 2 * gpu.launch + model.FORWARD_ROWS.time(job.moved, job.moved, gpu)
     why = f"{parts} blocks per row, two passes"
