@@ -73,8 +73,8 @@ SHAPES = [
     Shape(4, 320, 14, BF16),
 ]
 VARIANTS: dict[str, dict[str, int]] = {
-    "512": {},
-    "256": {"RESIDENT_THREADS": 256},
+    "": {},
+    "512": {"RESIDENT_THREADS": 512},
 }
 
 
@@ -88,8 +88,7 @@ def candidates(op: str, args: Any) -> dict[str, Any]:
             setattr(model, name, value)
         for c in function.definition.candidates(function.request(*args)):
             name = f"resident {word}: {c.why}" if c.name == "resident" else c.name
-            same = f"resident 512: {c.why}"
-            if word == "512" or (c.name == "resident" and ("512" not in word or same not in found)):
+            if not word or c.name == "resident":
                 found[name] = c
     for name, value in kept.items():
         setattr(model, name, value)

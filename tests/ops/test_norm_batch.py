@@ -134,21 +134,17 @@ def test_whole_vectors_of_odd_rows(subject: str, monkeypatch: pytest.MonkeyPatch
         library.function(name).forget()
 
 
-def candidate(op: str, name: str, *args: Any) -> Any:
-    """The results of a candidate of an op."""
+def candidate(op: str, name: str, *args: Any) -> tuple[str, Any]:
+    """The reason of a candidate of an op, and its results."""
     function = library.function(op)
     found = {c.name: c for c in function.definition.candidates(function.request(*args))}
     tensors = [a for a, row in zip(args, function.arguments, strict=True)
                if row.name in function.tensors]  # fmt: skip
-    return runner(found[name].build(), len(tensors), torch.device("cpu"))(*tensors)
+    run = runner(found[name].build(), len(tensors), torch.device("cpu"))
+    return found[name].why, run(*tensors)
 
 
-WAYS = {
-    "in two passes": ("channels", None),
-    "on chip": ("resident", None),
-    "partly on chip": ("resident", 2),
-}
-"""A candidate, and the vectors of a thread that shared memory has room for, if there are more."""
+WAYS = {"in two passes": "channels", "on chip": "resident", "partly on chip": "resident"}
 ON_CHIP = {
     "channels last": ((5, 72, 27, 9), F16, F16, "channels last"),
     "vectors of 8 bytes": ((70, 36, 5), BF16, F32, "channels last"),
@@ -162,12 +158,15 @@ ON_CHIP = {
 @pytest.mark.parametrize("way", WAYS)
 def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every candidate gives the results of training, with several blocks for a channel."""
-    name, vectors = WAYS[way]
+    name = WAYS[way]
     x, _, _, weight, bias = arguments(*ON_CHIP[subject])
     dy, dtype = drawn(x.shape, 6, x.dtype).movedim(1, -1).contiguous().movedim(-1, 1), x.dtype
-    if vectors is not None:
-        monkeypatch.setattr(resident, "room_of", lambda *_: vectors * 512 * 16)
-    y, mean, var = candidate("batch_norm_training", name, x, weight, bias, 1e-5)
+    if way == "partly on chip":
+        # Six vectors for a thread, and room for two.
+        monkeypatch.setattr(model, "RESIDENT_VECTORS", 6)
+        monkeypatch.setattr(resident, "room_of", lambda *_: 2 * 512 * 16)
+    why, (y, mean, var) = candidate("batch_norm_training", name, x, weight, bias, 1e-5)
+    assert ("100 % on chip" in why) == (way == "on chip")
     wide = [None if t is None else t.double().requires_grad_() for t in (x, weight, bias)]
     want = F.batch_norm(wide[0], None, None, *wide[1:], True)
     want.backward(dy.double())
@@ -176,7 +175,8 @@ def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     close(mean, x.double().mean(dims), F32)
     close(var, x.double().var(dims, correction=0), F32)
     given = (dy, x, mean, var, weight, True, 1e-5, True)
-    dx, dw, db = candidate("batch_norm_backward", name, *given)
+    why, (dx, dw, db) = candidate("batch_norm_backward", name, *given)
+    assert ("100 % on chip" in why) == (way == "on chip")
     close(dx, wide[0].grad, dtype)
     if weight is not None:
         close(dw, wide[1].grad, dtype)
@@ -187,7 +187,7 @@ def test_an_outlier_at_the_start() -> None:
     """Sums of differences from an element that is far from the others keep their digits."""
     x = drawn((4, 8, 16, 16), 7, F32).contiguous(memory_format=torch.channels_last)
     x[0, :, 0, 0] = 3e3
-    _, mean, var = candidate("batch_norm_training", "resident", x, None, None, 1e-5)
+    _, (_, mean, var) = candidate("batch_norm_training", "resident", x, None, None, 1e-5)
     wide = x.double()
     torch.testing.assert_close(var.double(), wide.var((0, 2, 3), correction=0), rtol=1e-4, atol=0)
     torch.testing.assert_close(mean.double(), wide.mean((0, 2, 3)), rtol=1e-4, atol=0)

@@ -13,14 +13,16 @@ THREADS = 512
 """Threads of a block."""
 LARGEST = 8
 """The most blocks of a cluster that every GPU with clusters takes."""
-BLOCK_BYTES = 72 << 10
-"""Bytes of a block's part of a row: three blocks share an SM, of which some load and some store."""
-LEAST_BYTES = 32 << 10
-"""Bytes of a row that are worth several blocks."""
+BLOCK_BYTES = 112 << 10
+"""Bytes of a block's part of a row: two blocks share an SM, of which one loads while one stores."""
+LEAST_BYTES = 64 << 10
+"""Bytes of a row up to which one block has it in registers, and is faster."""
 STATIC = 1024
 """Bytes of shared memory that the reductions of a block need."""
-RATE = 0.92
-"""Share of the bandwidth that clusters reach."""
+RATE = 0.70
+"""Share of the bandwidth that clusters reach; fitted to `benchmarks/records/long_rows.jsonl`."""
+SMALL_BYTES, SMALL_RATE = 48 << 10, 0.62
+"""Bytes of a block's part below which they reach a smaller share, and that share."""
 EXCHANGE = 2e-6
 """Seconds until the blocks of a cluster have exchanged their sums."""
 BLOCK_RATE = 60e9
@@ -55,17 +57,18 @@ class ClusterRows:
         on_sm = max(1, min(3, gpu.shared_per_sm // (self.shared + STATIC + BLOCK_RESERVED)))
         waves = cdiv(self.rows * self.blocks, gpu.sms * on_sm)
         busy = waves * (moved / (self.rows * self.blocks) / BLOCK_RATE)
-        return EXCHANGE + max(moved / (RATE * gpu.bandwidth), busy)
+        rate = SMALL_RATE if self.shared < SMALL_BYTES else RATE
+        return EXCHANGE + max(moved / (rate * gpu.bandwidth), busy)
 
 
 def cluster_of(
     view: View, chunks: int, itemsize: int, gpu: Target, tensors: int = 1
 ) -> ClusterRows | None:
     """The division of rows of `chunks` vectors; None where no cluster can keep them."""
-    size = view.vector * itemsize * tensors
-    vectors = view.vector * itemsize == 16
-    if gpu.capability < (9, 0) or not vectors or chunks * size < LEAST_BYTES or not view.outer:
+    vector = view.vector * itemsize
+    if gpu.capability < (9, 0) or vector != 16 or chunks * vector <= LEAST_BYTES or not view.outer:
         return None
+    size = vector * tensors
     blocks = 2
     while blocks < LARGEST and (
         chunks * size > blocks * BLOCK_BYTES or 2 * blocks * view.outer <= gpu.sms

@@ -1,7 +1,8 @@
 """The cost model of norms: seconds of a launch, and the limits that its kernels were tuned to.
 
 All constants were fitted by hand to times on an H200. `benchmarks/records/ops_sweep.jsonl` has the
-times of random calls with the kernels that the model chooses.
+times of random calls with the kernels that the model chooses, `batch_norm_training.jsonl` there
+those of each kernel of batch norm.
 """
 
 from __future__ import annotations
@@ -53,8 +54,10 @@ FOLD_BYTES = 4 << 20
 """Bytes of a tensor from which on results of odd rows are written in whole vectors."""
 
 # ---- channels on chip --------------------------------------------------------------------------
-RESIDENT_THREADS = 512
-"""Threads of a block that has an SM to itself."""
+RESIDENT_THREADS = 256
+"""Threads of a block that keeps all of its vectors on chip."""
+STREAMING_THREADS = 512
+"""Threads of a block that reads some of its vectors twice: more loads are under way."""
 RESIDENT_VECTORS = 2
 """Vectors of a thread that are worth another block for a channel."""
 RESIDENT_STATIC = 16 << 10

@@ -118,14 +118,19 @@ def resident(made: Channels, tensors: int) -> Resident | None:
     gpu, made = made.request.target, _even(made)
     if made.ragged or vector_bytes(made) < ALIGNED or gpu.capability < (7, 0):
         return None
-    # Two blocks of an SM overlap; the sums of small planes take less shared memory.
-    threads = model.RESIDENT_THREADS // 2 if made.small else model.RESIDENT_THREADS
-    rows = threads // made.width
-    parts = 1
+    found = _with(made, tensors, model.RESIDENT_THREADS)
+    if found.kept < found.vectors and not made.small:
+        found = _with(made, tensors, model.STREAMING_THREADS)
+    return found if found.kept > 0 else None
+
+
+def _with(made: Channels, tensors: int, threads: int) -> Resident:
+    """The work of blocks of so many threads."""
+    gpu, rows, parts = made.request.target, threads // made.width, 1
     if made.tiles <= min(gpu.sms, COUNTERS):
         parts = max(1, min(gpu.sms // made.tiles, cdiv(made.count, rows * model.RESIDENT_VECTORS)))
         # Without parts that have nothing.
         parts = cdiv(made.count, cdiv(made.count, parts))
     vectors = cdiv(cdiv(made.count, parts), rows)
     kept = min(vectors, room_of(made) // (tensors * threads * vector_bytes(made)))
-    return Resident(made, tensors, threads, parts, kept, vectors) if kept > 0 else None
+    return Resident(made, tensors, threads, parts, kept, vectors)

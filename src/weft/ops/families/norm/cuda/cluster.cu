@@ -11,7 +11,9 @@ __global__ void __launch_bounds__(G, 1536 / G)
     long long row = blockIdx.x / cluster_blocks();
     ClusterRow<T, V, !RAGGED, G> part(row, {x + row * stride}, n, each, memory, 0);
     // Sums of differences from the mean of the thread's first vector: these are about as small as
-    // those from the mean of the row.
+    // those from the mean of the row. All numbers are less `first`, so that the mean has its
+    // digits.
+    float first = CENTRED ? shift_of(x + row * stride, true) : 0;
     float pivot = 0, count = 0, sum = 0, squares = 0;
     part.read([&](const auto& v, int chunk, int there) {
         for (int e = 0; e < there; e++) {
@@ -22,13 +24,13 @@ __global__ void __launch_bounds__(G, 1536 / G)
             for (int j = 0; j < V; j++) size += has(j);
             if (CENTRED && count == 0 && size > 0) {
 #pragma unroll
-                for (int j = 0; j < V; j++) pivot += has(j) ? v[e][0][j] : 0;
+                for (int j = 0; j < V; j++) pivot += has(j) ? v[e][0][j] - first : 0;
                 pivot /= size;
             }
             count += size;
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float d = has(j) ? v[e][0][j] - pivot : 0;
+                float d = has(j) ? v[e][0][j] - first - pivot : 0;
                 sum += d, squares = fmaf(d, d, squares);
             }
         }
@@ -50,7 +52,7 @@ __global__ void __launch_bounds__(G, 1536 / G)
     all = shuffle(all, 0);  // all threads of all blocks have joined in the same order
     float scale = rsqrtf(all.squares / n + eps);
     if (cluster_block() == 0 && threadIdx.x == 0) {
-        if (CENTRED && mean) mean[row] = all.mean;
+        if (CENTRED && mean) mean[row] = first + all.mean;
         if (rstd) rstd[row] = scale;
     }
     part.again([&](const auto& v, int chunk) {
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(G, 1536 / G)
         Vector<float, V> fw = to_floats(weights<V, RAGGED>(w, at, n, 1));
         Vector<float, V> fb = to_floats(weights<V, RAGGED>(b, at, n, 0));
         part.row.put(y + row * n, chunk, v[0].map([&](float f, int j) {
-            return fmaf((f - all.mean) * scale, fw[j], fb[j]);
+            return fmaf((f - first - all.mean) * scale, fw[j], fb[j]);
         }));
     });
     cluster_wait();
