@@ -45,3 +45,16 @@ __global__ void given(const float4* x, float4* y) {
     }
     y[blockIdx.x * 32 + threadIdx.x] = sum;
 }
+
+// y[block] = the largest sum of x of a block of the cluster, and the number of that block.
+__global__ void largest(const float* x, float2* y) {
+    float2 mine = make_float2(-1, -1);
+    if (threadIdx.x == 0) {
+        mine = make_float2(0, cluster_block());
+        for (int i = 0; i < 32; ++i) mine.x += x[blockIdx.x * 32 + i];
+    }
+    float2 all = cluster_reduce(mine, make_float2(-1e9f, -1),
+                                [](float2 a, float2 b) { return a.x > b.x ? a : b; });
+    y[blockIdx.x * 32 + threadIdx.x] = all;
+    cluster_wait();
+}

@@ -9,6 +9,7 @@
 //     weft::cluster_sync();  // no block ends while others read its memory
 #pragma once
 #include "barrier.cuh"
+#include "warp.cuh"
 
 namespace weft {
 
@@ -70,6 +71,26 @@ __device__ inline float4 load_from(int block, const float4* shared) {
         : "r"(shared_address(shared)), "r"(block)
         : "memory");
     return x;
+}
+
+// Returns the combination of a value of each block, in every thread of all blocks; each has the
+// same bits if join(a, b) == join(b, a). The value of a block is that of its thread 0, of at most
+// 16 bytes; `identity` changes no value. All threads of a cluster of up to 16 blocks call it once,
+// and cluster_wait() before they end: others may still read.
+template <class T, class Join>
+__device__ inline T cluster_reduce(const T& v, const T& identity, Join join) {
+    static_assert(sizeof(T) <= 16, "16 bytes");
+    __shared__ float4 own;
+    if (threadIdx.x == 0) memcpy(&own, &v, sizeof(T));
+    cluster_sync();
+    int block = lane_index() % 16;
+    T all = identity;
+    if (block < cluster_blocks()) {
+        float4 there = load_from(block, &own);
+        memcpy(&all, &there, sizeof(T));
+    }
+    asm volatile("barrier.cluster.arrive;" ::: "memory");  // this thread has read
+    return group_reduce<16>(all, join);
 }
 
 }  // namespace weft

@@ -14,8 +14,9 @@ from weft.kernels import cdiv
 from weft.ops.core import eager, library, source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.cluster_rows import ClusterRows, cluster_of
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Buffer, Layout, Plan, Step
+from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Step
 from weft.ops.core.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.loss import model
@@ -60,6 +61,10 @@ def _of_rows(
         Candidate("long rows", time, f"{parts} blocks per row, two passes",
                   lambda: _long(make(), parts, chunks))
     ]  # fmt: skip
+    if (by := cluster_of(v, chunks, call.itemsize, gpu)) is not None:
+        time = call.tensors.cost + 2 * gpu.launch + by.time(once)
+        build = functools.partial(_cluster_rows, make, by)
+        candidates.append(Candidate("rows in clusters", time, by.why, build))
     threads, registers, shared = group(chunks, model.REGISTER_VECTORS)
     if shared <= model.SHARED_VECTORS:
         time = call.tensors.cost + model.row_time(gpu, once, v.outer, threads, gradient)
@@ -149,8 +154,27 @@ def _rows(
     args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
     steps = [Step(kernel, (blocks,), (block,), args, memory)]
     if apart:
-        join = source.kernel(FILE, f"join_rows<{call.types[0]}>", **STRUCTS)
-        steps.append(Step(join, (1,), (BLOCK,), (partials, loss, call.problem)))
+        steps.append(_join(call, loss, partials))
+    return call.tensors.plan(*steps)
+
+
+def _join(call: ClassificationCall, loss: Argument, partials: Argument) -> Step:
+    """The launch that sums the losses of all rows."""
+    kernel = source.kernel(FILE, f"join_rows<{call.types[0]}>", **STRUCTS)
+    return Step(kernel, (1,), (BLOCK,), (partials, loss, call.problem))
+
+
+def _cluster_rows(make: Callable[[], ClassificationCall], by: ClusterRows) -> Plan:
+    call = replace(make(), file="loss/cluster.cu")
+    v = call.view
+    kernel = call.kernel("cluster_rows", *call.vectors, by.threads, *call.modes, _smooth(call))
+    # The losses of all rows are summed even where there is one row.
+    loss, partials, gradient, _ = call.results(max(2, v.outer))
+    args = (call.x, *call.labels(), loss, partials, gradient, by.each, call.problem)
+    grid, cluster = (v.outer * by.blocks,), (by.blocks, 1, 1)
+    steps = [Step(kernel, grid, (by.threads,), args, by.shared, cluster)]
+    if call.loss is not None and call.reduction > 0:
+        steps.append(_join(call, loss, partials))
     return call.tensors.plan(*steps)
 
 

@@ -10,7 +10,9 @@ import torch
 
 from weft.kernels import cdiv
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.cluster_rows import ClusterRows, cluster_of
 from weft.ops.core.plan import Buffer, Plan, Step
+from weft.ops.core.rows import View
 from weft.ops.families.norm import model
 from weft.ops.families.norm.rows import BLOCK, RowJob, RowStrategy, parts_of, threads_of
 
@@ -46,6 +48,10 @@ def candidates(kind: RowNorm, saved: bool, made: RowJob) -> list[Candidate]:
         why = f"{threads} threads per row, {registers} vectors of {made.vector} in registers each"
         build = functools.partial(rows, kind, saved, made, strategy)
         found.append(Candidate("rows", time, why, build))
+    if not kind.added and not made.inner and (by := _clusters(made)) is not None:
+        time = made.cost + gpu.launch + by.time(moved)
+        build = functools.partial(_cluster_rows, kind, saved, made, by)
+        found.append(Candidate("rows in clusters", time, by.why, build))
     parts = parts_of(made)
     time = made.cost + model.two_pass_time(gpu, moved, elements * size, moved, launches=2)
     why = f"{parts} blocks per row, two passes"
@@ -107,6 +113,20 @@ def rows(kind: RowNorm, saved: bool, made: RowJob, strategy: RowStrategy) -> Pla
     rest = (made.count, made.n, made.stride, epsilon(made.request), made.inner, made.groups)
     args = (*addresses(kind, saved, made), *rest)
     return made.plan(Step(kernel, (strategy.grid(made),), (strategy.block,), args, memory))
+
+
+def _clusters(made: RowJob) -> ClusterRows | None:
+    view = View(made.count, made.n, 1, made.stride, made.vector)
+    return cluster_of(view, made.chunks, int(made.dtype.itemsize), made.request.target)
+
+
+def _cluster_rows(kind: RowNorm, saved: bool, made: RowJob, by: ClusterRows) -> Plan:
+    """One launch: the blocks of a cluster have a row on chip."""
+    x, _, w, b, y, _, mean, rstd = addresses(kind, saved, made)
+    kernel = made.kernel("cluster.cu", "cluster_rows", by.threads, kind.centred)
+    args = (x, w, b, y, mean, rstd, made.n, made.stride, epsilon(made.request), by.each)
+    grid, cluster = (made.count * by.blocks,), (by.blocks, 1, 1)
+    return made.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
 
 
 def long_rows(kind: RowNorm, saved: bool, made: RowJob, parts: int) -> Plan:

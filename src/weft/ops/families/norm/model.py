@@ -1,7 +1,8 @@
 """The cost model of norms: seconds of a launch, and the limits that its kernels were tuned to.
 
 All constants were fitted by hand to times on an H200. `benchmarks/records/ops_sweep.jsonl` has the
-times of random calls with the kernels that the model chooses.
+times of random calls with the kernels that the model chooses, `batch_norm_training.jsonl` there
+those of each kernel of batch norm.
 """
 
 from __future__ import annotations
@@ -51,6 +52,24 @@ CHANNEL_BLOCKS_PER_SM = 4
 """Blocks of an SM that reach the bandwidth in a sum."""
 FOLD_BYTES = 4 << 20
 """Bytes of a tensor from which on results of odd rows are written in whole vectors."""
+
+# ---- channels on chip --------------------------------------------------------------------------
+RESIDENT_THREADS = 256
+"""Threads of a block that keeps all of its vectors on chip."""
+STREAMING_THREADS = 512
+"""Threads of a block that reads some of its vectors twice: more loads are under way."""
+RESIDENT_VECTORS = 2
+"""Vectors of a thread that are worth another block for a channel."""
+RESIDENT_STATIC = 16 << 10
+"""Bytes of shared memory that the sums of a block need beside its vectors."""
+PLANES_STATIC = 21 << 10
+"""The same where it has small planes."""
+RESIDENT_L2_SHARE = 0.6
+"""Share of the L2 cache that vectors which are read twice find again."""
+RESIDENT_BUSY = 0.75
+"""Share of the SMs that reach the bandwidth."""
+MEET_TIME = 2.5e-6
+"""Seconds until blocks that share channels have exchanged their sums."""
 
 # ---- groups ------------------------------------------------------------------------------------
 PLANE_VECTORS = 1024

@@ -11,6 +11,7 @@ import torch
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.cluster_rows import ClusterRows, cluster_of
 from weft.ops.core.model import BLOCK_RESERVED, SM_COPY_BANDWIDTH
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
@@ -130,6 +131,10 @@ def _of_rows(job: SoftmaxJob) -> list[Candidate]:
         time = gpu.launch + max(reading, row)
         build = functools.partial(_rows_twice, job)
         made.append(Candidate("rows, twice", time, "one block per row reads it twice", build))
+    if (by := cluster_of(view, chunks, size, gpu)) is not None:
+        time = gpu.launch + by.time(job.moved)
+        build = functools.partial(_cluster_rows, job, by)
+        made.append(Candidate("rows in clusters", time, by.why, build))
     parts = parts_of(view, chunks, gpu.sms)
     time = 2 * gpu.launch + model.FORWARD_ROWS.time(job.moved, job.moved, gpu)
     why = f"{parts} blocks per row, two passes"
@@ -195,6 +200,16 @@ def _rows_twice(job: SoftmaxJob) -> Plan:
     view = job.view
     args = (job.x, _OUT, view.n, view.stride)
     return job.plan(Step(job.row_kernel("rows_twice", job.log), (view.outer,), (512,), args))
+
+
+def _cluster_rows(job: SoftmaxJob, by: ClusterRows) -> Plan:
+    view = job.view
+    parameters = (view.vector, job.whole, by.threads, job.log)
+    words = source.template("cluster_rows", source.ctype(job.out.dtype), *parameters)
+    kernel = source.kernel("softmax/cluster.cu", words)
+    args = (job.x, _OUT, view.n, view.stride, by.each)
+    grid, cluster = (view.outer * by.blocks,), (by.blocks, 1, 1)
+    return job.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
 
 
 def _long(job: SoftmaxJob, parts: int, chunks: int) -> Plan:

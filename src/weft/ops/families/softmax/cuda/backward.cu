@@ -1,24 +1,14 @@
-// Gradients of softmax and log-softmax with respect to their input. g is the gradient of the result
-// y.
-//   softmax:      d = y * (g - sum(g * y))
-//   log-softmax:  d = g - exp(y) * sum(g)
-// All three tensors are contiguous. The shapes are those of forward.cu: rows that a group of
-// threads holds in registers, longer rows, and dimensions that are not the last one.
+// Gradients of softmax and log-softmax with respect to their input; softmax_backward.cuh has the
+// formulas. All three tensors are contiguous. The shapes are those of forward.cu: rows that a group
+// of threads holds in registers, longer rows, and dimensions that are not the last one.
 #include <weft/block.cuh>
 #include <weft/row.cuh>
 
 #include "../../../core/cuda/column.cuh"
+#include "softmax_backward.cuh"
 
 using namespace weft;
 
-template <bool LOG>
-__device__ float term(float g, float y) {
-    return LOG ? g : g * y;
-}
-template <bool LOG>
-__device__ float gradient(float g, float y, float sum) {
-    return LOG ? g - __expf(y) * sum : y * (g - sum);
-}
 template <bool LOG, class T, int V>
 __device__ float add_terms(const Vector<T, V>& g, const Vector<T, V>& y, float sum) {
 #pragma unroll
