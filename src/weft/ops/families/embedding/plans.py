@@ -52,7 +52,7 @@ def gather(request: Request) -> list[Candidate]:
         types = f"{source.ctype(table.dtype)}, {source.ctype(index.dtype)}, {vector}"
         kernel = source.kernel("embedding/table.cu", f"gather<{types}>")
         args = (indices, weight, tensors.output(0), index.numel, rows, chunks, pitch)
-        return tensors.plan(Step(kernel, (blocks,), (FORWARD_BLOCK,), args))
+        return tensors.plan(Step(kernel, (blocks,), (FORWARD_BLOCK,), args, early=True))
 
     return [Candidate("gather", time, f"{columns} columns", plan)]
 
@@ -124,7 +124,9 @@ def sorted_sums(
         for name in ("add_pieces", "join_pieces")
     )
     block = (BACKWARD_BLOCK,)
-    return Step(first, grid, block, (values, *rest)), Step(second, grid, block, rest)
+    return Step(first, grid, block, (values, *rest), early=True), Step(
+        second, grid, block, rest, early=True
+    )
 
 
 def total(dtype: torch.dtype) -> torch.dtype:
@@ -152,7 +154,13 @@ def unsorted_gradient(request: Request) -> list[Candidate]:
         grid = (cdiv(rows, share), cdiv(chunks, width))
         numbers = (positions, rows, columns, share, width, threads, padding)
         return (
-            Step(kernel, grid, (FORWARD_BLOCK,), (gradient, indices, tensors.output(0), *numbers)),
+            Step(
+                kernel,
+                grid,
+                (FORWARD_BLOCK,),
+                (gradient, indices, tensors.output(0), *numbers),
+                early=True,
+            ),
         )
 
     if positions > model.UNSORTED:
@@ -182,8 +190,14 @@ def _by_tables(request: Request, tensors: Operands) -> Sequence[Step]:
     numbers = (positions, rows, columns, each, width, request.options["padding_idx"])
     count = rows * columns
     return (
-        Step(first, (blocks, slices), (threads,), (gradient, indices, tables, *numbers)),
         Step(
-            second, (cdiv(count, 32),), (FORWARD_BLOCK,), (tables, tensors.output(0), count, blocks)
+            first, (blocks, slices), (threads,), (gradient, indices, tables, *numbers), early=True
         ),
+        Step(
+            second,
+            (cdiv(count, 32),),
+            (FORWARD_BLOCK,),
+            (tables, tensors.output(0), count, blocks),
+            early=True,
+        ),  # fmt: skip
     )

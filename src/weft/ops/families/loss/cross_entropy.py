@@ -147,10 +147,10 @@ def _rows(
     loss, partials, gradient, counter = call.results(v.outer if apart else blocks)
     counter = None if apart else counter
     args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
-    steps = [Step(kernel, (blocks,), (block,), args, memory)]
+    steps = [Step(kernel, (blocks,), (block,), args, memory, early=True)]
     if apart:
         join = source.kernel(FILE, f"join_rows<{call.types[0]}>", **STRUCTS)
-        steps.append(Step(join, (1,), (BLOCK,), (partials, loss, call.problem)))
+        steps.append(Step(join, (1,), (BLOCK,), (partials, loss, call.problem), early=True))
     return call.tensors.plan(*steps)
 
 
@@ -214,7 +214,7 @@ def _probabilities(call: ClassificationCall) -> Plan:
     kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>", **STRUCTS)
     args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks),
             by.packed(call.view), call.problem)  # fmt: skip
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 def _columns(call: ClassificationCall) -> Plan:
@@ -222,7 +222,7 @@ def _columns(call: ClassificationCall) -> Plan:
     blocks = _blocks(call, by)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
     args = (call.x, *call.labels(), *call.results(blocks), by.packed(call.view), call.problem)
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 def _at_once(call: ClassificationCall) -> int:
@@ -237,7 +237,7 @@ def _thread_per_label(call: ClassificationCall) -> Plan:
     name = f"thread_per_label<{', '.join(words)}>"
     kernel = source.kernel("loss/thread_per_label.cu", name, **STRUCTS)
     args = (call.x, *call.labels(), *call.results(blocks), call.problem)
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 # ---- definitions -------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 
 using namespace weft;
 
@@ -13,6 +14,7 @@ template <class T, class L, int V>
 __global__ void __launch_bounds__(256)
     gather(const L* indices, const T* table, T* y, long long count, long long rows, int chunks,
            long long pitch) {
+    take_turn();
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < count * chunks;
          i += gridDim.x * 256ll) {
         long long index = indices[i / chunks], column = i % chunks * V;
@@ -78,6 +80,7 @@ __global__ void __launch_bounds__(128)
     add_pieces(const T* dy, const long long* keys, const long long* order, T* d, const T* base,
                typename Total<T>::Type* partials, long long n, int each, int columns, int width,
                long long padding) {
+    take_turn();
     using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there()) return;
@@ -120,6 +123,7 @@ __global__ void __launch_bounds__(128)
     join_pieces(const long long* keys, const long long* order, T* d, const T* base,
                 typename Total<T>::Type* partials, long long n, int each, int columns, int width,
                 long long padding) {
+    take_turn();
     using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there() || !p.goes_on()) return;
@@ -142,6 +146,7 @@ template <class T, class L, int V>
 __global__ void __launch_bounds__(256)
     add_rows(const T* dy, const L* indices, T* d, int n, long long rows, int columns, int share,
              int width, int groups, long long padding) {
+    take_turn();
     constexpr int UNSORTED = 4096, WARPS = 8, WORDS = UNSORTED / 32 / WARPS;
     __shared__ unsigned list[UNSORTED];  // a row of the block, then a position in the lower 16 bits
     __shared__ int counts[WARPS];
@@ -218,6 +223,7 @@ template <class T, class L, int V>
 __global__ void __launch_bounds__(256)
     add_tables(const T* dy, const L* indices, float* tables, long long n, int rows, int columns,
                long long each, int width, long long padding) {
+    take_turn();
     __shared__ Vector<float, V> sums[12288 / V];
     int groups = blockDim.x / width, group = threadIdx.x / width, copy = rows * width;
     int column = (blockIdx.y * width + threadIdx.x % width) * V;
@@ -260,6 +266,7 @@ __global__ void __launch_bounds__(256)
 template <class T>
 __global__ void __launch_bounds__(256)
     join_tables(const float* tables, T* d, int count, int blocks) {
+    take_turn();
     __shared__ float parts[8][32];
     int at = blockIdx.x * 32 + threadIdx.x % 32, group = threadIdx.x / 32;
     float sum = 0;

@@ -5,6 +5,7 @@
 
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 
 using namespace weft;
 
@@ -65,6 +66,7 @@ template <class T, class L>
 __global__ void __launch_bounds__(256)
     total_weight(const L* target, const T* weight, float2* partials, float* total, int* counter,
                  const Classes c) {
+    take_turn();
     Labels<T, L> labels{target, weight};
     float sum = 0;
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll)

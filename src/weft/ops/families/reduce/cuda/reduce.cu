@@ -2,6 +2,7 @@
 // States are joined in a fixed order: results do not depend on timing.
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/problem.cuh>
 
 #include "reduce.cuh"
@@ -125,6 +126,7 @@ template <class T, class C, class O, template <class> class Operation, int V, in
 __global__ void __launch_bounds__(G < 256 ? 256 : G)
     rows(const T* x, O* y, void* found, int* counters, const Place place, long long count,
          long long n, int parts, long long each, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     constexpr int BLOCK = G < 256 ? 256 : G;
@@ -148,6 +150,7 @@ template <class T, class C, class O, template <class> class Operation, int V, in
 __global__ void __launch_bounds__(256)
     lines(const T* x, O* y, void* found, int* counters, const Strided place, int lines, int n,
           int parts, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     constexpr int TOGETHER = 256 / G;
@@ -173,6 +176,7 @@ template <class T, class C, class O, template <class> class Operation, int V, in
 __global__ void __launch_bounds__(256)
     small_planes(const T* x, O* y, const Planes place, long long outer, int n, int inner,
                  int planes, double scale) {
+    take_turn();
     using Op = Operation<C>;
     extern __shared__ __align__(16) char memory[];
     T* staged = reinterpret_cast<T*>(memory);
@@ -212,6 +216,7 @@ __global__ void __launch_bounds__(256)
     columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
             long long inner, unsigned width, int deep, unsigned tiles, unsigned parts,
             long long each, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];
@@ -328,6 +333,7 @@ template <class T, class C, class O, template <class> class Operation, int V>
 __global__ void __launch_bounds__(256)
     folded(const T* x, O* y, void* found, int* counters, long long n, int inner, int width,
            int fold, int parts, long long each, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];
