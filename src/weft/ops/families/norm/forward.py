@@ -39,7 +39,7 @@ def candidates(kind: RowNorm, saved: bool, made: RowJob) -> list[Candidate]:
     elements = made.count * made.n
     moved = (1 + kind.tensors + kind.added) * elements * size
     found = []
-    threads, registers, shared = threads_of(made.chunks, model.FORWARD_VECTORS)
+    threads, registers, shared = _threads(made)
     if _memory(made, threads, shared) <= _room(made):
         strategy = _strategy(kind, made, threads, registers, shared)
         time = made.cost + model.row_time(made, strategy, moved)
@@ -51,6 +51,22 @@ def candidates(kind: RowNorm, saved: bool, made: RowJob) -> list[Candidate]:
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(long_rows, kind, saved, made, parts)
     return [*found, Candidate("long rows", time, why, build)]
+
+
+def _threads(made: RowJob) -> tuple[int, int, int]:
+    """As `threads_of`, and more threads where rows are few: their loads take the time."""
+    threads, registers, shared = threads_of(made.chunks, model.FORWARD_VECTORS)
+    most = min(model.FEW_BLOCK, model.FEW_THREADS * made.request.target.sms // made.count)
+    while registers > 1 and 2 * threads <= most:
+        threads *= 2
+        registers, shared = cdiv(made.chunks, threads), 0
+    return threads, registers, shared
+
+
+def _is_few(made: RowJob, strategy: RowStrategy) -> bool:
+    """True if the rows leave threads of the GPU without work."""
+    threads = made.count * strategy.threads
+    return threads <= model.FEW_THREADS * made.request.target.sms
 
 
 def _memory(made: RowJob, threads: int, shared: int) -> int:
@@ -66,6 +82,9 @@ def _strategy(
     kind: RowNorm, made: RowJob, threads: int, registers: int, shared: int
 ) -> RowStrategy:
     """The strategy that was measured to be the fastest for so many vectors of a row."""
+    few = RowStrategy(threads, registers, shared, max(1, 2048 // max(threads, 128)))
+    if _is_few(made, few) and not (made.inner or shared) and registers <= model.FEW_VECTORS:
+        return few
     if made.ragged or kind.added or made.inner:
         # Weights that no vector holds are read one by one: once per block instead of once per row.
         size = registers * made.vector * made.weight.itemsize
@@ -98,7 +117,7 @@ def addresses(kind: RowNorm, saved: bool, made: RowJob) -> tuple[Any, ...]:
 
 def rows(kind: RowNorm, saved: bool, made: RowJob, strategy: RowStrategy) -> Plan:
     """One launch: rows stay on chip."""
-    threads, registers, shared, resident, prefetch = strategy
+    threads, registers, shared, resident, prefetch, _ = strategy
     kernel = made.kernel(
         "rows.cu", "rows", threads, registers, shared, kind.centred, kind.added,
         resident > 0 and not prefetch, made.inner > 0, prefetch,
@@ -106,7 +125,9 @@ def rows(kind: RowNorm, saved: bool, made: RowJob, strategy: RowStrategy) -> Pla
     memory = _memory(made, threads, shared)
     rest = (made.count, made.n, made.stride, epsilon(made.request), made.inner, made.groups)
     args = (*addresses(kind, saved, made), *rest)
-    return made.plan(Step(kernel, (strategy.grid(made),), (strategy.block,), args, memory))
+    return made.plan(
+        Step(kernel, (strategy.grid(made),), (strategy.block,), args, memory, early=True)
+    )
 
 
 def long_rows(kind: RowNorm, saved: bool, made: RowJob, parts: int) -> Plan:

@@ -125,7 +125,7 @@ def _rows(made: RowJob, shape: tuple[int, ...], wanted: bool, tile: RowTile) -> 
     numbers = (made.count, made.inner, share, made.groups, tile.rows, lanes, over)
     partial = made.extra(0) if wanted else None
     args = (*made.inputs, partial, made.output(0), *numbers)
-    step = Step(kernel, (cdiv(made.count, tile.rows),), (BLOCK,), args, tile.memory)
+    step = Step(kernel, (cdiv(made.count, tile.rows),), (BLOCK,), args, tile.memory, early=True)
     return _summed(made, shape, wanted, (step,))
 
 
@@ -142,10 +142,10 @@ def _planes(made: RowJob, shape: tuple[int, ...], wanted: bool) -> Plan:
     each = cdiv(share * inner, parts)
     steps = (
         Step(first, (cdiv(planes, BLOCK // threads),), (BLOCK,),
-             (dy, x, mean, rstd, partial, planes, inner, share)),
+             (dy, x, mean, rstd, partial, planes, inner, share), early=True),
         Step(second, (made.count * parts,), (BLOCK,),
              (dy, x, w, mean, rstd, partial, made.output(0), planes, inner, share, made.groups,
-              parts, each)),
+              parts, each), early=True),
     )  # fmt: skip
     return _summed(made, shape, wanted, steps, always=True)
 
@@ -170,12 +170,14 @@ def _summed(
         joined = made.extra(1)
         more = Pointer(joined.number, 4 * parts * channels)
         args = (partial, joined, more, batch, channels, tiles, cdiv(batch, parts))
-        steps = (*steps, Step(kernel, (2 * tiles, parts), (BLOCK,), args))
+        steps = (*steps, Step(kernel, (2 * tiles, parts), (BLOCK,), args, early=True))
         scratch.append(Buffer((2, parts, channels), torch.float32))
         partial, blocks = joined, parts
     kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
     args = (partial, dw, db, blocks, channels, tiles, blocks)
-    return made.plan(*steps, Step(kernel, (2 * tiles,), (BLOCK,), args), scratch=tuple(scratch))
+    return made.plan(
+        *steps, Step(kernel, (2 * tiles,), (BLOCK,), args, early=True), scratch=tuple(scratch)
+    )
 
 
 # ---- definitions -------------------------------------------------------------------------------

@@ -17,6 +17,22 @@ BACKWARD_VECTORS = 4
 """Vectors of each tensor: the most that a thread has in registers, backward."""
 WEIGHT_BYTES = 128
 """Bytes: the most of each weight that a thread has in registers."""
+FEW_THREADS = 1024
+"""Threads of an SM: rows that have fewer together are few, and get more threads each."""
+FEW_VECTORS = 4
+"""Vectors: the most of a thread of few rows, whose weights are in registers as well."""
+COLUMN_SLABS = 2
+"""Blocks for each SM at the most that sum gradients of weights beside those of rows."""
+COLUMN_WIDTHS = (2, 4, 8, 16)
+"""Vectors beside each other that such a block may have: two are a sector."""
+RAGGED_WIDTH = 32
+"""Elements beside each other, where rows are no whole vectors."""
+COLUMN_ROWS = 4
+"""Rows that a thread of such a block loads at once."""
+COLUMN_LATENCY = 0.8e-6
+"""Seconds until they are there."""
+FEW_BLOCK = 512
+"""Threads: the most of one of few rows."""
 ROW_REGISTERS = 48
 """Registers of a row of any length, and of its weights, above which a thread spills."""
 SPILL_FACTORS = {512: 5.0, 128: 3.0, 0: 1.0}
@@ -80,6 +96,12 @@ CHANNELS_LAST_STORE = 8
 def stream_time(gpu: Target, moved: float, launches: int = 1) -> float:
     """Seconds of launches that move so many bytes at full bandwidth."""
     return launches * gpu.launch + moved / gpu.bandwidth
+
+
+def joint_time(gpu: Target, moved: float, again: float, rows: int, deep: int) -> float:
+    """Seconds of a launch that reads `again` bytes twice, with `deep` threads for a column."""
+    summing = gpu.launch + cdiv(rows, deep * COLUMN_ROWS) * COLUMN_LATENCY
+    return max(two_pass_time(gpu, moved, again, moved, launches=1), summing)
 
 
 def row_time(job: RowJob, strategy: RowStrategy, moved: float) -> float:

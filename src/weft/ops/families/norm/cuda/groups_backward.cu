@@ -4,6 +4,7 @@
 // is a multiple of V.
 #include <weft/async.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/warp.cuh>
 
 using namespace weft;
@@ -31,6 +32,7 @@ __global__ void __launch_bounds__(256)
     rows_of_planes(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
                    float* partial, T* dx, long long count, int inner, int share, int groups,
                    int rows, int lanes, int over) {
+    take_turn();
     extern __shared__ __align__(16) char memory[];
     long long first = blockIdx.x * (long long)rows, planes = count * share;
     int n = share * inner, here = int(min((long long)rows, count - first)), size = here * n;
