@@ -140,10 +140,10 @@ def _rows(
     shape = (threads, registers, shared)
     kernel = call.kernel("rows", *call.vectors, *shape, *call.modes, _smooth(call))
     memory = shared * threads * packed_bytes(v.vector, call.itemsize)
-    # Blocks that have one long row each leave the sum of the losses to a launch of its own.
-    apart = (
-        threads >= model.WIDE_BLOCK and v.outer > 1 and call.loss is not None and call.reduction > 0
-    )
+    # Blocks that have one long row each leave the sum of the losses to a launch of its own: each
+    # would wait for its own part of the sum before the SM has its next row.
+    summed = call.loss is not None and call.reduction > 0
+    apart = threads >= model.WIDE_BLOCK and v.outer > sms and summed
     loss, partials, gradient, counter = call.results(v.outer if apart else blocks)
     counter = None if apart else counter
     args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
