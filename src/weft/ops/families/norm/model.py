@@ -79,6 +79,8 @@ BACKWARD_TILE_PENALTY = 0.2
 """Share of the time that BACKWARD_TILE_BYTES more cost: fewer blocks load while others compute."""
 BACKWARD_BLOCKS_PER_SM = 8
 """Blocks for each SM that must remain before a block gets more rows."""
+JOINED_BATCH = 16
+"""Elements of a batch up to which the last block of a group adds the sums of its weights."""
 BATCH_PER_BLOCK = 512
 """Elements of a batch that one block sums for 32 channels."""
 CHANNELS_LAST_TILE_BYTES = 40 << 10
