@@ -3,12 +3,13 @@
     PYTHONPATH=src python benchmarks/short_kernels.py [seconds] [words of calls ...]
 
 The contenders of a call take turns. Each result is compared with the first contender's. A JSON line
-for each call goes to $OUT/short_kernels.jsonl. --build makes all plans on the simulated GPU and
-stops.
+for each call goes to $OUT/short_kernels.jsonl. --chosen leaves out most strategies of norms that
+the model does not choose; --build makes all plans on the simulated GPU and stops.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -38,6 +39,11 @@ LIMIT = NUMBERS[0] if NUMBERS else 80.0
 WORDS = [w for w in sys.argv[1:] if not w.startswith("--") and not w.replace(".", "").isdigit()]
 OUT = Path(os.environ.get("OUT", "."))
 DEVICE = "cpu" if BUILD else "cuda"
+FEW = "--chosen" in sys.argv
+THREADS = (32,) if FEW else (16, 32, 64, 128, 256, 512, 1024)
+"""Threads of a row that are tried beside those that the model chooses."""
+WIDTHS = (2, 4) if FEW else (2, 4, 8, 16)
+"""Vectors beside each other of blocks that sum columns."""
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
 
@@ -108,7 +114,7 @@ def norms() -> Iterator[Subject]:
         made = row_job(request, n, *at, outputs, forward=True)
         least = forward.threads_of(made.chunks, 8)[0]
         found = []
-        for threads in (16, 32, 64, 128, 256, 512, 1024):
+        for threads in THREADS:
             registers = cdiv(made.chunks, threads)
             if threads < least or registers > 8 or threads > 2 * made.chunks:
                 continue
@@ -161,18 +167,19 @@ def gradients() -> Iterator[Subject]:
         outputs = (Buffer((count, n), dtype), *[Buffer((n,), dtype)] * (1 + centred))
         of_rows = (0, 1, len(request.inputs) - 1) if added else (0, 1)
         made = row_job(request, n, of_rows, (2,), outputs)
-        for threads in (16, 32, 64, 128, 256, 512, 1024):
+        for threads in THREADS:
             registers = cdiv(made.chunks, threads)
             if registers > 4 or threads > 2 * made.chunks:
                 continue
-            block = 256 if threads <= 32 else threads
-            for width in (2, 4, 8, 16):
+            blocks = (256, 512, 1024) if threads <= 32 else (threads,)
+            for width, block in itertools.product(WIDTHS, blocks):
                 slabs = cdiv(made.chunks, width)
                 if not 16 <= slabs <= 264 or (width == 16 and n < 4096):
                     continue
-                strategy = RowStrategy(threads, registers, resident=1024 // block, least=256)
+                strategy = RowStrategy(threads, registers, resident=1024 // block, least=block)
                 plan = _joint(centred, made, strategy, width, slabs)
-                found.append(Contender(f"joint {threads} x {registers}, width {width}", plan))
+                name = f"joint {threads} x {registers}, width {width}, block {block}"
+                found.append(Contender(name, plan))
         yield Subject(f"{name} {count}x{n} {dtype}{' added' if added else ''}", tensors, found)
 
 
@@ -228,13 +235,15 @@ def tables() -> Iterator[Subject]:
             index = (index.double() / rows).pow(8).mul(rows - 1).long()
         dy = drawn(positions, columns, dtype=dtype)
         found = []
-        for blocks in (256, 512, 128):
+        for blocks in (256, 512, 1024, 2048, 4096):
             found.append(Contender(f"listed by {blocks}", _listed(dy, index, rows, blocks)))
 
         def by_sorting(dy: Any = dy, index: Any = index, rows: int = rows) -> Any:
             keys, order = torch.sort(index, stable=True)
             return library.call("embedding_backward")(dy, keys, order, rows, -1)
 
+        _, choice = chosen("embedding_backward_unsorted", dy, index, rows, -1)
+        found.append(Contender(f"chosen: {choice.used.name}", choice.used.build))
         found.append(Contender("sorted", call=by_sorting))
         name = f"embedding_backward {positions} of {rows}x{columns} {dtype}"
         yield Subject(name, (dy, index), found)
@@ -242,7 +251,7 @@ def tables() -> Iterator[Subject]:
 
 def _listed(dy: Any, index: Any, rows: int, blocks: int) -> Callable[[], Plan]:
     def made() -> Plan:
-        before, lists.LISTED_BLOCKS = lists.LISTED_BLOCKS, blocks
+        before, lists.LISTED_BLOCKS = lists.LISTED_BLOCKS, (blocks, blocks)
         try:
             return chosen("embedding_backward_unsorted", dy, index, rows, -1)[1].used.build()
         finally:

@@ -18,8 +18,10 @@ UNSORTED = 4096
 """Positions up to which the threads of a block share those of a row; as in table.cu."""
 LISTED = 24576
 """Positions up to which blocks list those of their rows: to sort them takes several launches."""
-LISTED_BLOCK, LISTED_BLOCKS = 512, 256
-"""Threads of such a block, and blocks: a power of two of which all are resident at once."""
+LISTED_BLOCK, LISTED_BLOCKS = 512, (256, 4096)
+"""Threads of such a block, and the least blocks and the most: powers of two."""
+LISTED_INDICES = 3 << 20
+"""Indices that all blocks read together: more blocks share the work more evenly."""
 LISTED_BYTES = 100 << 10
 """Bytes of shared memory: the most of such a block."""
 TABLE = 12288
@@ -67,14 +69,18 @@ def block_of(positions: int, rows: int, chunks: int, sms: int) -> tuple[int, int
 
 def is_listed(positions: int, rows: int) -> bool:
     """True if blocks have memory for the positions of their rows."""
-    shift, _ = lists_of(rows, 1)
+    shift, _ = lists_of(positions, rows, 1)
     return positions <= LISTED and list_bytes(positions, rows, shift) <= LISTED_BYTES
 
 
-def lists_of(rows: int, chunks: int) -> tuple[int, int]:
+def lists_of(positions: int, rows: int, chunks: int) -> tuple[int, int]:
     """(the logarithm of the blocks for rows, vectors of a row that a block writes)."""
-    shift = min(LISTED_BLOCKS.bit_length() - 1, (max(rows, 1) - 1).bit_length())
-    beside = max(1, min(LISTED_BLOCKS >> shift, chunks // LEAST_WIDTH))
+    least, most = LISTED_BLOCKS
+    blocks = least
+    while blocks < most and 2 * blocks * positions <= LISTED_INDICES:
+        blocks *= 2
+    shift = min(blocks.bit_length() - 1, (max(rows, 1) - 1).bit_length())
+    beside = max(1, min(least >> shift, chunks // LEAST_WIDTH))
     return shift, cdiv(chunks, beside)
 
 

@@ -171,7 +171,7 @@ def _by_lists(request: Request, tensors: Operands) -> Sequence[Step]:
     (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
     assert dense is not None
     vector = _vector(columns, dy.itemsize, dense.aligned)
-    shift, width = model.lists_of(rows, columns // vector)
+    shift, width = model.lists_of(positions, rows, columns // vector)
     types = f"{source.ctype(dy.dtype)}, {source.ctype(index.dtype)}, {vector}"
     kernel = source.kernel("embedding/table.cu", f"add_listed<{types}>")
     numbers = (positions, rows, columns, shift, width, request.options["padding_idx"])

@@ -58,27 +58,36 @@ def gradients_of_rows(centred: bool, made: RowJob) -> list[Candidate]:
 
 def _in_one_launch(centred: bool, made: RowJob, moved: float, again: float) -> Candidate:
     """The candidate whose first blocks have all rows of some columns, for gradients of weights."""
-    gpu, threads = made.request.target, _threads(made.chunks)
-    most = min(model.FEW_BLOCK, model.FEW_THREADS * gpu.sms // made.count)
-    while threads < made.chunks and 2 * threads <= most:
-        threads *= 2
+    gpu, threads = made.request.target, _column_threads(made)
     registers = cdiv(made.chunks, threads)
     block = 256 if threads <= 32 else threads
     vector = 1 if made.ragged else made.vector
     widths = (model.RAGGED_WIDTH,) if made.ragged else model.COLUMN_WIDTHS
     blocks = [(w, cdiv(made.n, w * vector)) for w in widths]
     width, slabs = next((b for b in blocks if b[1] <= model.COLUMN_SLABS * gpu.sms), blocks[-1])
+    if width == 2 and 4 * made.count <= model.SHORT_COLUMN * block:
+        width, slabs = blocks[1]
     time = made.cost + model.joint_time(gpu, moved, again, made.count, block // width)
     why = f"{threads} threads per row, {slabs} blocks for columns of {width} vectors"
-    strategy = RowStrategy(threads, registers, resident=1024 // block, least=256)
+    strategy = RowStrategy(threads, registers, resident=1024 // block, least=block)
     build = functools.partial(_joint, centred, made, strategy, width, slabs)
     return Candidate("rows and weights", time, why, build)
+
+
+def _column_threads(made: RowJob) -> int:
+    """Threads of a row beside blocks that sum columns."""
+    if made.chunks <= 128 and (made.count >= made.request.target.sms or made.chunks <= 32):
+        return _threads(made.chunks)
+    least = model.COLUMN_BLOCKS[made.count > model.FEW_COLUMN_ROWS]
+    wanted = cdiv(made.chunks, 1 if made.chunks <= 128 else model.COLUMN_VECTORS)
+    return max(min(least, 1 << (made.chunks - 1).bit_length()), 1 << (wanted - 1).bit_length())
 
 
 def _joint(centred: bool, made: RowJob, strategy: RowStrategy, width: int, slabs: int) -> Plan:
     added, _ = _flags(centred, made)
     shape = (strategy.threads, strategy.registers)
-    kernel = made.kernel("rows_backward.cu", "rows_and_weights", *shape, centred, added, width)
+    flags = (centred, added, width, strategy.block)
+    kernel = made.kernel("rows_backward.cu", "rows_and_weights", *shape, *flags)
     weights = (made.output(1), made.output(2) if centred else None)
     args = (*_addresses(centred, made), *weights, made.count, made.n, slabs)
     grid = (slabs + strategy.grid(made),)

@@ -17,11 +17,11 @@ BACKWARD_VECTORS = 4
 """Vectors of each tensor: the most that a thread has in registers, backward."""
 WEIGHT_BYTES = 128
 """Bytes: the most of each weight that a thread has in registers."""
-FEW_THREADS = 1024
+FEW_THREADS = 1280
 """Threads of an SM: rows that have fewer together are few, and get more threads each."""
 FEW_VECTORS = 4
 """Vectors: the most of a thread of few rows, whose weights are in registers as well."""
-COLUMN_SLABS = 2
+COLUMN_SLABS = 1
 """Blocks for each SM at the most that sum gradients of weights beside those of rows."""
 COLUMN_WIDTHS = (2, 4, 8, 16)
 """Vectors beside each other that such a block may have: two are a sector."""
@@ -29,10 +29,18 @@ RAGGED_WIDTH = 32
 """Elements beside each other, where rows are no whole vectors."""
 COLUMN_ROWS = 4
 """Rows that a thread of such a block loads at once."""
-COLUMN_LATENCY = 0.8e-6
+COLUMN_LATENCY = 1.35e-6
 """Seconds until they are there."""
-FEW_BLOCK = 512
-"""Threads: the most of one of few rows."""
+COLUMN_VECTORS = 4
+"""Vectors of a thread of rows beside such blocks: their threads are those of all blocks."""
+COLUMN_BLOCKS = (128, 256)
+"""Threads of a block at least: of few rows, and of more than FEW_COLUMN_ROWS."""
+FEW_COLUMN_ROWS = 512
+"""Rows."""
+SHORT_COLUMN = 8
+"""Rows of a thread up to which four vectors beside each other are better than two."""
+FEW_BLOCK = (512, 1024)
+"""Threads: the most of one of few rows, and of one that has an SM to itself."""
 ROW_REGISTERS = 48
 """Registers of a row of any length, and of its weights, above which a thread spills."""
 SPILL_FACTORS = {512: 5.0, 128: 3.0, 0: 1.0}

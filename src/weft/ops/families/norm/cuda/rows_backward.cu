@@ -13,12 +13,12 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
 
 // Everything in one launch: the first blocks sum the gradients of weights, `slabs` of them, and the
 // others compute dx. Both read dy and x, which the L2 cache has the second time.
-template <class T, class W, int V, bool RAGGED, int G, int REGS, bool CENTRED, bool ADD, int WIDTH>
-__global__ void __launch_bounds__(G <= 32 ? 256 : G)
+template <class T, class W, int V, bool RAGGED, int G, int REGS, bool CENTRED, bool ADD, int WIDTH,
+          int BLOCK>
+__global__ void __launch_bounds__(BLOCK)
     rows_and_weights(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
                      const T* dtotal, T* dx, W* to_w, W* to_b, long long count, int n, int slabs) {
     take_turn();
-    constexpr int BLOCK = G <= 32 ? 256 : G;
     if (blockIdx.x < slabs)
         weight_gradients<T, W, (RAGGED ? 1 : V), WIDTH, BLOCK, CENTRED>(dy, x, mean, rstd, to_w,
                                                                         to_b, count, n, blockIdx.x);

@@ -263,13 +263,29 @@ __global__ void __launch_bounds__(256)
                 for (int j = 0; j < V; j++) Op::add(s[u][j], to<C>(v[k][u][j]), i + k * deep);
         i += ROWS * deep;
     };
+    // The last rows at once: those that are not there are loaded from the first one's place.
+    auto take_last = [&] {
+        constexpr int ROWS = TURNS > 4 ? 3 : TURNS - 1;
+        Vector<T, V> v[ROWS][U];
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            long long row = place.row(i + k * deep < end ? i + k * deep : i);
+#pragma unroll
+            for (int u = 0; u < U; u++) v[k][u] = load<V>(p[u] + row);
+        }
+#pragma unroll
+        for (int k = 0; k < ROWS; k++)
+            if (i + k * deep < end)
+#pragma unroll
+                for (int u = 0; u < U; u++)
+#pragma unroll
+                    for (int j = 0; j < V; j++) Op::add(s[u][j], to<C>(v[k][u][j]), i + k * deep);
+    };
     while (i + (TURNS - 1) * deep < end) take(Together<TURNS>());
     if constexpr (TURNS > 4)
         if (i + 3 * deep < end) take(Together<4>());
-    if constexpr (TURNS > 2)
-        if (i + deep < end) take(Together<2>());
     if constexpr (TURNS > 1)
-        if (i < end) take(Together<1>());
+        if (i < end) take_last();
     auto united = [&](int u) {  // the lower half of the threads of a column takes over the upper
                                 // half, until one is left
         for (int left = deep; left > 1; left = (left + 1) / 2) {
@@ -282,8 +298,8 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
                 for (int j = 0; j < V; j++)
                     s[u][j] = Op::join(s[u][j], shared[j * 256 + threadIdx.x + half * next]);
-            __syncthreads();
-        }
+        }  // the next half writes to other places than those that are read
+        __syncthreads();
     };
 #pragma unroll
     for (int u = 0; u < U; u++) united(u);
