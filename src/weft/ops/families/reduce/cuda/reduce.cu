@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(256)
     };
     // The last rows at once: those that are not there are loaded from the first one's place.
     auto take_last = [&] {
-        constexpr int ROWS = TURNS > 4 ? 3 : TURNS - 1;
+        constexpr int ROWS = TURNS > 4 ? 3 : TURNS > 1 ? TURNS - 1 : 1;
         Vector<T, V> v[ROWS][U];
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
