@@ -279,3 +279,20 @@ def test_two_threads_that_need_shared_memory_leave_the_larger_request() -> None:
     module._make_room("rows", 100_000)
     module._make_room("other", 1000)  # which every kernel may use
     assert kept == [150_000]
+
+
+def test_threads_that_ask_for_machine_code_at_once_get_the_same() -> None:
+    """Functions of Python point into it, so what only one thread has would be freed."""
+    guard._code.cache_clear()
+    barrier, found = threading.Barrier(8), list[object]()
+
+    def ask() -> None:
+        barrier.wait()
+        found.append(guard._code()[1])
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8 and len({id(code) for code in found}) == 1
