@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.families.embedding.model import block_of, tables_of  # noqa: E402
+from weft.ops.families.embedding.model import block_of, lists_of, tables_of  # noqa: E402
 
 F = torch.nn.functional
 CASES = {
@@ -84,6 +84,20 @@ def test_gradient_of_one_frequent_row() -> None:
     d = library.call("embedding_backward_unsorted")(dy, index, 1000, -1)
     want = torch.zeros(1000, 8, dtype=torch.float64).index_add_(0, index, dy.double())
     torch.testing.assert_close(d.double(), want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("positions", "rows", "chunks", "lists"),
+    [
+        (11200, 50257, 192, (8, 192)),  # every block reads all indices
+        (1024, 250880, 256, (12, 256)),  # few indices: more blocks share the work evenly
+        (5, 3, 640, (2, 10)),  # fewer rows than blocks: columns are cut
+    ],
+)
+def test_blocks_that_list_positions(
+    positions: int, rows: int, chunks: int, lists: tuple[int, int]
+) -> None:
+    assert lists_of(positions, rows, chunks) == lists
 
 
 @pytest.mark.parametrize("others", [0, 5000])

@@ -1,7 +1,8 @@
 """Limits of embedding's kernels, and their modelled seconds.
 
 The times are memory traffic and launches (`core.target.Target`). The limits were set by hand on an
-NVIDIA H200.
+NVIDIA H200; `benchmarks/records/short_kernels.jsonl` has the times of 128 to 512 blocks that list
+positions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LISTED = 24576
 """Positions up to which blocks list those of their rows: to sort them takes several launches."""
 LISTED_BLOCK, LISTED_BLOCKS = 512, (256, 4096)
 """Threads of such a block, and the least blocks and the most: powers of two."""
-LISTED_INDICES = 3 << 20
+LISTED_INDICES = 4 << 20
 """Indices that all blocks read together: more blocks share the work more evenly."""
 LISTED_BYTES = 100 << 10
 """Bytes of shared memory: the most of such a block."""

@@ -1,7 +1,8 @@
 """The cost model of norms: seconds of a launch, and the limits that its kernels were tuned to.
 
 All constants were fitted by hand to times on an H200. `benchmarks/records/ops_sweep.jsonl` has the
-times of random calls with the kernels that the model chooses.
+times of random calls with the kernels that the model chooses, `short_kernels.jsonl` those of few
+rows with several strategies each.
 """
 
 from __future__ import annotations
