@@ -34,7 +34,7 @@ _compiling = threading.Lock()
 def compiled(kind: str, name: bytes, text: str) -> tuple[Method, object]:
     """A function as Python's C interface describes one, and what keeps it loaded.
 
-    Threads that ask for the first time at once get the same one: nobody would keep the others.
+    Threads that ask for the first time at once get the same one: nothing would keep the others.
     """
     from weft.device import jit  # takes long to import, and only GPUs need it here
 
