@@ -145,14 +145,14 @@ def _rows(
     shape = (threads, registers, shared)
     kernel = call.kernel("rows", *call.vectors, *shape, *call.modes, _smooth(call))
     memory = shared * threads * packed_bytes(v.vector, call.itemsize)
-    # Blocks that have one long row each leave the sum of the losses to a launch of its own.
-    apart = (
-        threads >= model.WIDE_BLOCK and v.outer > 1 and call.loss is not None and call.reduction > 0
-    )
+    # Blocks that have one long row each leave the sum of the losses to a launch of its own: each
+    # would wait for its own part of the sum before the SM has its next row.
+    summed = call.loss is not None and call.reduction > 0
+    apart = threads >= model.WIDE_BLOCK and v.outer > sms and summed
     loss, partials, gradient, counter = call.results(v.outer if apart else blocks)
     counter = None if apart else counter
     args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
-    steps = [Step(kernel, (blocks,), (block,), args, memory)]
+    steps = [Step(kernel, (blocks,), (block,), args, memory, early=True)]
     if apart:
         steps.append(_join(call, loss, partials))
     return call.tensors.plan(*steps)
@@ -161,7 +161,7 @@ def _rows(
 def _join(call: ClassificationCall, loss: Argument, partials: Argument) -> Step:
     """The launch that sums the losses of all rows."""
     kernel = source.kernel(FILE, f"join_rows<{call.types[0]}>", **STRUCTS)
-    return Step(kernel, (1,), (BLOCK,), (partials, loss, call.problem))
+    return Step(kernel, (1,), (BLOCK,), (partials, loss, call.problem), early=True)
 
 
 def _cluster_rows(make: Callable[[], ClassificationCall], by: ClusterRows) -> Plan:
@@ -238,7 +238,7 @@ def _probabilities(call: ClassificationCall) -> Plan:
     kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>", **STRUCTS)
     args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks),
             by.packed(call.view), call.problem)  # fmt: skip
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 def _columns(call: ClassificationCall) -> Plan:
@@ -246,7 +246,7 @@ def _columns(call: ClassificationCall) -> Plan:
     blocks = _blocks(call, by)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
     args = (call.x, *call.labels(), *call.results(blocks), by.packed(call.view), call.problem)
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 def _at_once(call: ClassificationCall) -> int:
@@ -261,7 +261,7 @@ def _thread_per_label(call: ClassificationCall) -> Plan:
     name = f"thread_per_label<{', '.join(words)}>"
     kernel = source.kernel("loss/thread_per_label.cu", name, **STRUCTS)
     args = (call.x, *call.labels(), *call.results(blocks), call.problem)
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 # ---- definitions -------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def _rows(job: SoftmaxBackwardJob, threads: int, vectors: int) -> Plan:
     block = 128 if threads <= 32 else threads
     kernel = job.kernel("rows", v.vector, threads, vectors)
     args = (*job.inputs, Pointer(_OUT), v.outer, v.n)
-    return job.plan(Step(kernel, (cdiv(v.outer, block // threads),), (block,), args))
+    return job.plan(Step(kernel, (cdiv(v.outer, block // threads),), (block,), args, early=True))
 
 
 def _cluster_rows(job: SoftmaxBackwardJob, by: ClusterRows) -> Plan:
@@ -150,7 +150,7 @@ def _columns(job: SoftmaxBackwardJob, width: int) -> Plan:
     v = job.view
     tiles = cdiv(v.inner, width)
     args = (*job.inputs, Pointer(_OUT), v.n, v.inner, width, tiles)
-    return job.plan(Step(job.kernel("columns"), (v.outer * tiles,), (BLOCK,), args))
+    return job.plan(Step(job.kernel("columns"), (v.outer * tiles,), (BLOCK,), args, early=True))
 
 
 def _long_columns(job: SoftmaxBackwardJob, width: int, parts: int) -> Plan:

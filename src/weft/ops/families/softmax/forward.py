@@ -99,7 +99,9 @@ def _of_view(job: SoftmaxJob) -> list[Candidate]:
 def _single(job: SoftmaxJob) -> Plan:
     n = job.view.outer * job.view.inner
     args = (job.x, _OUT, n)
-    return job.plan(Step(job.kernel("single", job.log), (cdiv(n, BLOCK),), (BLOCK,), args))
+    return job.plan(
+        Step(job.kernel("single", job.log), (cdiv(n, BLOCK),), (BLOCK,), args, early=True)
+    )
 
 
 # ---- rows --------------------------------------------------------------------------------------
@@ -180,7 +182,9 @@ def _staged(job: SoftmaxJob) -> list[Candidate]:
     def build() -> Plan:
         kernel = job.kernel("staged", vector, threads, elements, job.log)
         args = (job.x, _OUT, view.outer, view.n, view.inner, planes)
-        return job.plan(Step(kernel, (cdiv(view.outer, planes),), (block,), args, planes * plane))
+        return job.plan(
+            Step(kernel, (cdiv(view.outer, planes),), (block,), args, planes * plane, early=True)
+        )
 
     name = "staged rows" if view.inner == 1 else "staged columns"
     return [Candidate(name, gpu.launch + max(reading, busy), why, build)]
@@ -193,7 +197,7 @@ def _rows(job: SoftmaxJob, threads: int, vectors: int, shared: int) -> Plan:
     grid = (cdiv(view.outer, block // threads),)
     memory = shared * threads * packed_bytes(view.vector, job.itemsize)
     args = (job.x, _OUT, view.outer, view.n, view.stride)
-    return job.plan(Step(kernel, grid, (block,), args, memory))
+    return job.plan(Step(kernel, grid, (block,), args, memory, early=True))
 
 
 def _rows_twice(job: SoftmaxJob) -> Plan:
@@ -251,14 +255,16 @@ def _short_columns(job: SoftmaxJob, vector: int) -> Plan:
     kernel = job.kernel("short_columns", vector, 1 << (view.n - 1).bit_length(), job.log)
     threads = view.outer * view.inner // vector
     args = (job.x, _OUT, view.n, view.inner, threads)
-    return job.plan(Step(kernel, (cdiv(threads, BLOCK),), (BLOCK,), args))
+    return job.plan(Step(kernel, (cdiv(threads, BLOCK),), (BLOCK,), args, early=True))
 
 
 def _columns(job: SoftmaxJob, width: int) -> Plan:
     view = job.view
     tiles = cdiv(view.inner, width)
     args = (job.x, _OUT, view.n, view.inner, width, tiles)
-    return job.plan(Step(job.kernel("columns", job.log), (view.outer * tiles,), (BLOCK,), args))
+    return job.plan(
+        Step(job.kernel("columns", job.log), (view.outer * tiles,), (BLOCK,), args, early=True)
+    )
 
 
 def _long_columns(job: SoftmaxJob, width: int, parts: int) -> Plan:

@@ -1,6 +1,7 @@
 // Softmax and log-softmax, forward: over rows that one group of threads holds, over rows that are
 // longer, and over dimensions that are not the last one.
 #include <weft/block.cuh>
+#include <weft/early_launch.cuh>
 
 #include "../../../core/cuda/column.cuh"
 #include "softmax.cuh"
@@ -10,6 +11,7 @@
 template <class T, int V, bool EVEN, int G, int CACHED, int SHARED, bool LOG>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     rows(const T* x, T* y, long long count, int n, long long stride) {
+    take_turn();
     constexpr int BLOCK = G <= 32 ? 128 : G;  // more than a warp for a row: a block of its own
     extern __shared__ __align__(16) char memory[];
     auto* lying = reinterpret_cast<Packed<T, V>*>(memory);
@@ -50,6 +52,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
 template <class T, int V, int G, int CACHED, bool LOG>
 __global__ void __launch_bounds__(G < 256 ? 256 : G)
     staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
+    take_turn();
     constexpr int WHOLE = 16 / sizeof(T), BLOCK = G < 256 ? 256 : G;
     extern __shared__ __align__(16) char memory[];
     T* tile = reinterpret_cast<T*>(memory);
@@ -199,6 +202,7 @@ struct Softened : Column {
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256)
     columns(const T* x, T* y, int n, long long inner, int width, long long tiles) {
+    take_turn();
     Softened c(n, inner, width, tiles, 1, n);
     long long start = c.outer * n * inner + c.first + c.w;
     Running all = c.of(x + start, inner, width);
@@ -210,6 +214,7 @@ template <class T>
 __global__ void __launch_bounds__(256)
     parts_of_columns(const T* x, float2* found, int n, long long inner, int width, long long tiles,
                      int parts, int each) {
+    take_turn();
     Softened c(n, inner, width, tiles, parts, each);
     Running all = c.of(x + c.outer * n * inner + c.first + c.w, inner, width);
     if (c.there && c.t == 0)
@@ -219,6 +224,7 @@ template <class T, bool LOG>
 __global__ void __launch_bounds__(256)
     finish_columns(const T* x, T* y, const float2* found, int n, long long inner, int width,
                    long long tiles, int parts, int each) {
+    take_turn();
     Softened c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     Running own;
@@ -235,6 +241,7 @@ __global__ void __launch_bounds__(256)
 template <class T, int V, int N, bool LOG>
 __global__ void __launch_bounds__(256)
     short_columns(const T* x, T* y, int n, long long inner, long long groups) {
+    take_turn();
     long long group = blockIdx.x * 256ll + threadIdx.x, beside = inner / V;
     if (group >= groups) return;
     long long start = group / beside * n * inner + group % beside * V;
@@ -265,6 +272,7 @@ __global__ void __launch_bounds__(256)
 // A dimension of one element: 1, or 0 for the logarithm, unless the element is not finite.
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256) single(const T* x, T* y, long long n) {
+    take_turn();
     long long i = blockIdx.x * 256ll + threadIdx.x;
     if (i < n) {
         float v = to<float>(x[i]) - to<float>(x[i]);
