@@ -40,7 +40,7 @@ TAIL = 0.49
 """Power of the most blocks of an SM relative to the mean, by which blocks that stream 16-bit
 operands take longer (pipelined_products.jsonl)."""
 
-SM_STREAM = 55.5e9
+SM_STREAM = 48e9
 """Bytes per second that an SM reads from memory (pipelined_products.jsonl)."""
 
 

@@ -19,6 +19,7 @@ from weft.ops.families.matmul.product import Operand, Product, Side
 CAPABILITY = (9, 0)
 MOST_ELEMENTS = 2**31
 """Elements along a dimension, and tiles of a launch: coordinates are ints."""
+MOST_ROWS_TURNED = 32
 MOST_SPLIT = 4
 """Tiles for an SM, if the blocks of clusters share their K."""
 SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
@@ -34,9 +35,12 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
     made = []
     for turned in (False, True):
         product = p.transposed() if turned else p
-        if 1 in (product.row_c, product.column_c):
+        # A few rows are columns of the product that is turned, whose tiles may have as few.
+        few = product.m <= MOST_ROWS_TURNED and product.m < product.n
+        if 1 in (product.row_c, product.column_c) and not few:
             for tile in TILES:
-                made += _candidate(product, tile, turned, gpu)
+                if tile.suits(product):
+                    made += _candidate(product, tile, turned, gpu)
     return made
 
 

@@ -1,6 +1,7 @@
 """Cost model of products by warpgroups that read what tensor maps copied: tiles and seconds.
 
-Every constant was fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl.
+Every constant was fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl; rows of
+its run 1, and those without one, copied what lies outside of the matrices too.
 """
 
 from __future__ import annotations
@@ -56,6 +57,17 @@ class PipelinedTile(NamedTuple):
         """Tiles of all products."""
         return cdiv(p.m, self.bm) * cdiv(p.n, self.bn) * p.batch
 
+    def suits(self, p: Product) -> bool:
+        """False if a smaller tile has the same work: a warpgroup without rows, columns for none.
+
+        For 16 columns memory is the limit, and the least rows are the most blocks that read.
+        """
+        rows = self.bm == 64 or self.bm - 64 < p.m
+        least = next((bn for bn in WIDTHS if bn >= p.n), WIDTHS[-1])
+        return (
+            rows and self.bn <= max(least, 96 if self.turns else 0) and (p.n > 16 or self.bm == 64)
+        )
+
     def stage(self, a_k_major: bool, b_k_major: bool) -> int:
         """Bytes of a stage; an operand that is not contiguous along K has slabs of 64."""
         columns = self.bn if b_k_major else cdiv(self.bn, 64) * 64
@@ -107,8 +119,10 @@ class PipelinedTile(NamedTuple):
             again *= BESIDE
         loop = most * steps * step + over * (1 + again) + begins
         total = works * steps * stage / L2_RATE
-        memory = streamed(p, works, sms, gpu)
-        time = gpu.launch + max(loop, total, memory)
+        # Tiles of the smaller operand that read the larger one together wait for it together.
+        readers = cdiv(p.m, self.bm) if p.n >= p.m else cdiv(p.n, self.bn)
+        memory = streamed(p, works, sms, gpu) * (AGAIN_READ if readers > 1 else 1.0)
+        time = gpu.launch + max(loop, total, memory) + begins * BEGINS
         if self.splits > 1:
             time += SPLIT + SHARE * self.shares
         return time
@@ -142,6 +156,10 @@ ALONE = 1.55
 """Time of stores by one warpgroup relative to two."""
 ROUND = 2.8e-6
 """Seconds before the first products of a block that begins when another one has ended."""
+BEGINS = 0.1
+"""Share of these seconds that reads of other blocks of the SM do not cover."""
+AGAIN_READ = 1.12
+"""Time of reads of memory by several blocks relative to one."""
 BOXES = 0.81
 """Share of the time of stores by tensor maps that products do not cover."""
 AGAIN = 0.31
