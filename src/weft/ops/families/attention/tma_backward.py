@@ -29,7 +29,7 @@ ROW = 256
 
 @dataclass(frozen=True)
 class Streamed(Struct):
-    """What blocks stream, as tma_backward.cuh takes it."""
+    """The tiles that blocks stream, as tma_backward.cuh takes them."""
 
     tiles: Annotated[Int, "of queries of a head"]
     whole: Annotated[Int, "a block has all keys of a head, and stores dQ"]

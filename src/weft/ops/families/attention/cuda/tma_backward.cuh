@@ -34,7 +34,7 @@ struct Streaming {
     __device__ Streaming(const Streamed& streamed, int begin)
         : tile(streamed.tiles - 1), begin(begin) {}
     __device__ bool more() const { return tile >= begin; }
-    // Whether this is the last one.
+    // Returns true for the last one.
     __device__ bool last(const Problem& p) const { return tile == begin && head == p.group - 1; }
     __device__ void next(const Problem& p) {
         if (++head == p.group) head = 0, --tile;
