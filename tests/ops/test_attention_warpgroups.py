@@ -183,4 +183,4 @@ def test_only_on_hopper(change: dict[str, Any], chosen: bool) -> None:
     request = library.function("attention").request(q, q, q, None, 0.0, False, None, False)
     target = dataclasses.replace(request.target, **{"real": True, **change})
     made = forward.candidates(dataclasses.replace(request, target=target), False, False)
-    assert ("warpgroups" in min(made, key=lambda c: c.cost).name) == chosen
+    assert any("warpgroups" in c.name for c in made) == chosen
