@@ -78,7 +78,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
     __shared__ typename G::Ring stages;
     unsigned ring = slab_aligned(shared_address(bytes));
     unsigned char* start = bytes + (ring - shared_address(bytes));
-    int steps = ceil_div(p.K, 64), works = p.tiles_m * p.tiles_n * p.batch;
+    int steps = ceil_div(p.K, G::STEP), works = p.tiles_m * p.tiles_n * p.batch;
     int part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS, first = blockIdx.x / SPLITS;
     int begin = steps * part / SPLITS, mine = steps * (part + 1) / SPLITS - begin;
     if (warpgroup_index() == G::CONSUMERS) {
@@ -96,7 +96,8 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         for (int at = first; at < works; at += gridDim.x / SPLITS) {
             Work work = Work::number<BM, BN>(at, p);
             int2 batch = make_int2(p.batch_a ? work.batch : 0, p.batch_b ? work.batch : 0);
-            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, begin * 64, mine);
+            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, begin * G::STEP,
+                    mine);
         }
         return;
     }
