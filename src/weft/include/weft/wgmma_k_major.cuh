@@ -31,26 +31,26 @@ template <class T>
 constexpr bool IS_E4M3 = false;
 template <>
 constexpr bool IS_E4M3<E4m3> = true;
-#define WEFT_K_MAJOR_TEXT(WIDTH, K, TYPES, LIST, A, B, P)                               \
-    "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #WIDTH \
-    "k" K ".f32." TYPES " {" LIST "}, " A ", " B ", p, 1, 1; }"
-#define WEFT_K_MAJOR_ONE(WIDTH, K, TYPES, LIST, FLOATS, R0, R1, R2)      \
-    asm volatile(WEFT_K_MAJOR_TEXT(WIDTH, K, TYPES, LIST, R0, R1, R2)    \
-                 : WEFT_ALL FLOATS                                       \
+#define WEFT_K_MAJOR_TEXT(WIDTH, K, TYPES, LIST, A, B, P)                                     \
+    "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #WIDTH "k" K \
+    ".f32." TYPES " {" LIST "}, " A ", " B ", p, 1, 1; }"
+#define WEFT_K_MAJOR_ONE(WIDTH, K, TYPES, LIST, FLOATS, R0, R1, R2)   \
+    asm volatile(WEFT_K_MAJOR_TEXT(WIDTH, K, TYPES, LIST, R0, R1, R2) \
+                 : WEFT_ALL FLOATS                                    \
                  : "l"(a), "l"(b), "r"(int(accumulate)))
-#define WEFT_K_MAJOR(WIDTH, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                               \
-    template <class A, class B>                                                                 \
-    __device__ inline void wgmma_k_major(float (&c)[WIDTH / 8][4], unsigned long long a,        \
-                                         unsigned long long b, bool accumulate) {               \
-        if constexpr (sizeof(A) == 4)                                                           \
-            WEFT_K_MAJOR_ONE(WIDTH, "8", "tf32.tf32", LIST, FLOATS, R0, R1, R2);                \
-        else if constexpr (IS_E4M3<A> && IS_E4M3<B>)                                            \
-            WEFT_K_MAJOR_ONE(WIDTH, "32", "e4m3.e4m3", LIST, FLOATS, R0, R1, R2);               \
-        else if constexpr (IS_E4M3<A>)                                                          \
-            WEFT_K_MAJOR_ONE(WIDTH, "32", "e4m3.e5m2", LIST, FLOATS, R0, R1, R2);               \
-        else if constexpr (IS_E4M3<B>)                                                          \
-            WEFT_K_MAJOR_ONE(WIDTH, "32", "e5m2.e4m3", LIST, FLOATS, R0, R1, R2);               \
-        else WEFT_K_MAJOR_ONE(WIDTH, "32", "e5m2.e5m2", LIST, FLOATS, R0, R1, R2);              \
+#define WEFT_K_MAJOR(WIDTH, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                        \
+    template <class A, class B>                                                          \
+    __device__ inline void wgmma_k_major(float (&c)[WIDTH / 8][4], unsigned long long a, \
+                                         unsigned long long b, bool accumulate) {        \
+        if constexpr (sizeof(A) == 4)                                                    \
+            WEFT_K_MAJOR_ONE(WIDTH, "8", "tf32.tf32", LIST, FLOATS, R0, R1, R2);         \
+        else if constexpr (IS_E4M3<A> && IS_E4M3<B>)                                     \
+            WEFT_K_MAJOR_ONE(WIDTH, "32", "e4m3.e4m3", LIST, FLOATS, R0, R1, R2);        \
+        else if constexpr (IS_E4M3<A>)                                                   \
+            WEFT_K_MAJOR_ONE(WIDTH, "32", "e4m3.e5m2", LIST, FLOATS, R0, R1, R2);        \
+        else if constexpr (IS_E4M3<B>)                                                   \
+            WEFT_K_MAJOR_ONE(WIDTH, "32", "e5m2.e4m3", LIST, FLOATS, R0, R1, R2);        \
+        else WEFT_K_MAJOR_ONE(WIDTH, "32", "e5m2.e5m2", LIST, FLOATS, R0, R1, R2);       \
     }
 WEFT_WIDTHS(WEFT_K_MAJOR)
 #else

@@ -21,6 +21,7 @@ from weft.ops.families.matmul import (
     short_k,
     skinny_m,
     skinny_n,
+    tf32,
     tf32x3,
     tiled,
     unaligned,
@@ -48,7 +49,9 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         skinny = made if made.m <= made.n else made.transposed()
         found += skinny_m.candidates(skinny, request.target)
     if out.dtype is torch.float32:
-        return found + tiled.candidates(made, request.target)
+        found += tiled.candidates(made, request.target)
+        fast = request.options.get("precision") == "tf32"
+        return found + tf32.candidates(made, request.target) if fast else found
     for kind in (half, pipelined, unaligned, aligned_copy):
         found += kind.candidates(made, request.target)
     return found
@@ -66,7 +69,7 @@ def _shape(a: Any, b: Any) -> tuple[Any, ...]:
 
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-PRECISIONS = ("fp32", "3xtf32")
+PRECISIONS = ("fp32", "tf32", "3xtf32")
 
 
 def _check(name: str, a: Any, b: Any, precision: str) -> None:
@@ -183,6 +186,9 @@ DEFINITIONS = (
         doc="""The matrix product of a and b, as torch.matmul: vectors, matrices and batches.
 
         Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
+        precision="tf32" allows products of float32 whose operands are rounded to 10 bits of fraction,
+        on tensor cores (Hopper), as torch.backends.cuda.matmul.fp32_precision = "tf32" does for
+        torch.matmul; weft reads this argument alone, not that setting.
         precision="3xtf32" computes on tensor cores by three products of tf32. At 4096³ on an H200
         its error is 0.28 times that of single precision, and it takes 1.16 times as long: it is for
         accuracy, and is never chosen by itself.

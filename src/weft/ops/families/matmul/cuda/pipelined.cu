@@ -96,8 +96,7 @@ __device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* 
         for (int at = first; at < works; at += gridDim.x / SPLITS) {
             Work work = Work::number<BM, BN>(at, p);
             int2 batch = make_int2(p.batch_a ? work.batch : 0, p.batch_b ? work.batch : 0);
-            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, begin * G::STEP,
-                    mine);
+            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, begin * G::STEP, mine);
         }
         return;
     }

@@ -1,6 +1,6 @@
-// Tiles of a matrix product on Hopper: one thread copies boxes of the operands by tensor maps into a
-// ring of stages, 128 bytes of K at a time, and warpgroups multiply them. The shape of the pipeline
-// follows CUTLASS's warp-specialised kernels.
+// Tiles of a matrix product on Hopper: one thread copies boxes of the operands by tensor maps into
+// a ring of stages, 128 bytes of K at a time, and warpgroups multiply them. The shape of the
+// pipeline follows CUTLASS's warp-specialised kernels.
 #pragma once
 #include <weft/pipeline.cuh>
 #include <weft/problem.cuh>
@@ -8,8 +8,8 @@
 
 using namespace weft;
 
-// Elements of a product: `STEP` are 128 bytes, and `multiply` takes 32 bytes of K. Those of 16 bits;
-// k_major.cuh has others.
+// Elements of a product: `STEP` are 128 bytes, and `multiply` takes 32 bytes of K. Those of 16
+// bits; k_major.cuh has others.
 template <class T>
 struct Elements {
     static constexpr int STEP = 64;
