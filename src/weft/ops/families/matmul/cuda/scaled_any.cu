@@ -1,0 +1,108 @@
+// Products of fp8 for any GPU and any rows: C = (A scale_a) (B scale_b) + bias. Elements become
+// halves on their way to shared memory, which hold each of them, and mma.sync multiplies them.
+#include <weft/convert.cuh>
+#include <weft/mma.cuh>
+#include <weft/wgmma_k_major.cuh>
+#include "problem.cuh"
+
+STRUCT_SCALES  // see scaled.py
+
+constexpr int TILE = 64, DEPTH = 64, PITCH = DEPTH + 8, BLOCK = 128;
+
+// Converts two elements in the lower bits of a word to halves, exactly.
+template <class E>
+__device__ unsigned halves(unsigned pair);
+template <>
+__device__ unsigned halves<E5m2>(unsigned pair) {
+    return (pair & 0xff) << 8 | (pair & 0xff00) << 16;
+}
+template <>
+__device__ unsigned halves<E4m3>(unsigned pair) {
+    unsigned apart = (pair & 0xff) | (pair & 0xff00) << 8, size = apart & 0x7f007f;
+    unsigned moved = (apart & 0x800080) << 8 | size << 7;  // 2^-8 of the number
+    __half2 number = __hmul2(*reinterpret_cast<__half2*>(&moved), __float2half2_rn(256.0f));
+    unsigned bits = *reinterpret_cast<unsigned*>(&number);
+    if ((size & 0x7f) == 0x7f) bits |= 0x7fff;
+    if (size >> 16 == 0x7f) bits |= 0x7fff0000;
+    return bits;
+}
+
+// Copies 64 rows from `row` on and 64 of K from `k` on; what is outside is 0. VECTORS: rows are
+// whole vectors of 16 bytes.
+template <class E, bool VECTORS>
+__device__ void fill_tile(unsigned (&tile)[TILE][PITCH / 2], const E* from, long long pitch,
+                          int row, int rows, int k, int K) {
+    const unsigned char* bytes = reinterpret_cast<const unsigned char*>(from);
+    for (int i = threadIdx.x; i < TILE * DEPTH / 16; i += BLOCK) {
+        int r = i / (DEPTH / 16), c = i % (DEPTH / 16) * 16;
+        const unsigned char* at = bytes + (row + r) * pitch + k + c;
+        Vector<unsigned char, 16> v = fill<16>(static_cast<unsigned char>(0));
+        if (row + r < rows) {
+            if (VECTORS && k + c < K) {
+                v = load<16>(at);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 16; ++j)
+                    if (k + c + j < K) v[j] = at[j];
+            }
+        }
+        const unsigned* words = reinterpret_cast<const unsigned*>(&v);
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            tile[r][c / 2 + j] = halves<E>(words[j / 2] >> j % 2 * 16 & 0xffff);
+    }
+}
+
+// A warp has 32 x 32 of the results. Sums of 128 of K are multiplied by their scales and added.
+template <class A, class B, class T, bool VECTORS>
+__global__ void __launch_bounds__(BLOCK)
+    converted(const A* a, const B* b, const float* scale_a, const float* scale_b, const T* bias,
+              T* C, const __grid_constant__ Scales s, const __grid_constant__ Problem p) {
+    __shared__ __align__(16) unsigned left[TILE][PITCH / 2], right[TILE][PITCH / 2];
+    int2 tile = tile_in_bands(blockIdx.x, p.tiles_m, p.tiles_n);
+    int row = tile.x * TILE, column = tile.y * TILE;
+    int warp_row = warp_index() / 2 * 32, warp_column = warp_index() % 2 * 32;
+    float sums[2][4][4] = {}, of[2][4][4] = {};
+    for (int k = 0; k < p.K; k += DEPTH) {
+        fill_tile<A, VECTORS>(left, a, p.lda, row, p.M, k, p.K);
+        fill_tile<B, VECTORS>(right, b, p.ldb, column, p.N, k, p.K);
+        __syncthreads();
+#pragma unroll
+        for (int part = 0; part < DEPTH; part += 16) {
+            unsigned rows[2][4], columns[2][4];
+            for (int i = 0; i < 2; ++i) {
+                load_matrices_x4(rows[i], shared_address(&left[warp_row + i * 16][part / 2]) +
+                                              2 * a_row(PITCH));
+                load_matrices_x4(columns[i], shared_address(&right[warp_column + i * 16][part / 2]) +
+                                                 2 * b_row(PITCH));
+            }
+            for (int i = 0; i < 2; ++i)
+                for (int n = 0; n < 4; ++n)
+                    mma<__half>(of[i][n], rows[i], columns[n / 2] + n % 2 * 2);
+        }
+        __syncthreads();
+        if (k % 128 == 0 && k + DEPTH < p.K) continue;
+        // The scales of this block of K.
+        int block = k / 128;
+        for (int i = 0; i < 2; ++i)
+            for (int n = 0; n < 4; ++n)
+                for (int j = 0; j < 4; ++j) {
+                    int r = row + warp_row + i * 16 + c_row(j);
+                    int c = column + warp_column + n * 8 + c_column(j);
+                    if (r < p.M && c < p.N)
+                        sums[i][n][j] += of[i][n][j] *
+                                         (scale_a[(r >> s.rows) * s.row_a + block * s.k_a] *
+                                          scale_b[(c >> s.columns) * s.column_b + block * s.k_b]);
+                    of[i][n][j] = 0;
+                }
+    }
+    for (int i = 0; i < 2; ++i)
+        for (int n = 0; n < 4; ++n)
+            for (int j = 0; j < 4; ++j) {
+                int r = row + warp_row + i * 16 + c_row(j);
+                int c = column + warp_column + n * 8 + c_column(j);
+                if (r >= p.M || c >= p.N) continue;
+                float added = bias ? to<float>(bias[c * p.column_bias]) : 0;
+                C[r * p.row_c + c] = to<T>(sums[i][n][j] + added);
+            }
+}
