@@ -186,9 +186,9 @@ DEFINITIONS = (
         doc="""The matrix product of a and b, as torch.matmul: vectors, matrices and batches.
 
         Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
-        precision="tf32" allows products of float32 whose operands are rounded to 10 bits of fraction,
-        on tensor cores (Hopper), as torch.backends.cuda.matmul.fp32_precision = "tf32" does for
-        torch.matmul; weft reads this argument alone, not that setting.
+        precision="tf32" allows products of float32 on tensor cores (Hopper) whose operands are
+        rounded to 10 bits of fraction, as torch.backends.cuda.matmul.fp32_precision = "tf32" does
+        for torch.matmul; weft reads this argument alone, not that setting.
         precision="3xtf32" computes on tensor cores by three products of tf32. At 4096³ on an H200
         its error is 0.28 times that of single precision, and it takes 1.16 times as long: it is for
         accuracy, and is never chosen by itself.

@@ -140,7 +140,5 @@ def tensor_map(
     sizes = (inner, outer, p.batch if x.batch else 1)
     box = (STEP_BYTES // kind.size, along if side.k_major else 64, 1)
     strides = (kind.size * pitch, kind.size * batch)
-    request = MapRequest(
-        kind, 0, sizes, strides, (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128
-    )
+    request = MapRequest(kind, 0, sizes, strides, (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128)
     return Map(x.pointer, request)

@@ -126,7 +126,9 @@ def sides(p: Product) -> tuple[Side, Side]:
     return side(p.a, p.m, p.k, 1), side(p.b, p.n, p.k, 1)
 
 
-def _candidate(made: ScaledProduct, tile: PipelinedTile, turned: bool, gpu: Target) -> list[Candidate]:
+def _candidate(
+    made: ScaledProduct, tile: PipelinedTile, turned: bool, gpu: Target
+) -> list[Candidate]:
     p = made.product
     stage = tile.stage(True, True)
     stages = tile.stages(gpu, stage)
