@@ -79,13 +79,6 @@ def _fake(
     return made
 
 
-def _no_gradient(ctx: Any, grad: Any) -> Any:
-    raise ArgumentError(
-        "weft.ops.scaled_mm has no gradient",
-        next="quantise outside of it, in an autograd.Function whose backward pass calls it again",
-    )
-
-
 DEFINITIONS = (
     Definition(
         name="scaled_mm",

@@ -7,7 +7,8 @@
 
 STRUCT_SCALES  // see scaled.py
 
-constexpr int TILE = 64, DEPTH = 64, PITCH = DEPTH + 8, BLOCK = 128;
+    constexpr int TILE = 64,
+                  DEPTH = 64, PITCH = DEPTH + 8, BLOCK = 128;
 
 // Converts two elements in the lower bits of a word to halves, exactly.
 template <class E>
@@ -38,8 +39,8 @@ __device__ void fill_tile(unsigned (&tile)[TILE][PITCH / 2], const E* from, long
         const unsigned char* at = bytes + (row + r) * pitch + k + c;
         Vector<unsigned char, 16> v = fill<16>(static_cast<unsigned char>(0));
         if (row + r < rows) {
-            if (VECTORS && k + c < K) {
-                v = load<16>(at);
+            if constexpr (VECTORS) {
+                if (k + c < K) v = load<16>(at);
             } else {
 #pragma unroll
                 for (int j = 0; j < 16; ++j)
@@ -71,10 +72,11 @@ __global__ void __launch_bounds__(BLOCK)
         for (int part = 0; part < DEPTH; part += 16) {
             unsigned rows[2][4], columns[2][4];
             for (int i = 0; i < 2; ++i) {
-                load_matrices_x4(rows[i], shared_address(&left[warp_row + i * 16][part / 2]) +
-                                              2 * a_row(PITCH));
-                load_matrices_x4(columns[i], shared_address(&right[warp_column + i * 16][part / 2]) +
-                                                 2 * b_row(PITCH));
+                load_matrices_x4(
+                    rows[i], shared_address(&left[warp_row + i * 16][part / 2]) + 2 * a_row(PITCH));
+                load_matrices_x4(
+                    columns[i],
+                    shared_address(&right[warp_column + i * 16][part / 2]) + 2 * b_row(PITCH));
             }
             for (int i = 0; i < 2; ++i)
                 for (int n = 0; n < 4; ++n)
@@ -82,27 +84,31 @@ __global__ void __launch_bounds__(BLOCK)
         }
         __syncthreads();
         if (k % 128 == 0 && k + DEPTH < p.K) continue;
-        // The scales of this block of K.
-        int block = k / 128;
+        // The scales of this block of K: those of 4 rows and 8 columns.
+        float of_rows[4], of_columns[8];
+        for (int i = 0; i < 4; ++i) {
+            int r = min(row + warp_row + i * 8 + c_row(0), p.M - 1);
+            of_rows[i] = scale_a[(r >> s.rows) * s.row_a + k / 128 * s.k_a];
+        }
+        for (int i = 0; i < 8; ++i) {
+            int c = min(column + warp_column + i / 2 * 8 + c_column(i % 2), p.N - 1);
+            of_columns[i] = scale_b[(c >> s.columns) * s.column_b + k / 128 * s.k_b];
+        }
         for (int i = 0; i < 2; ++i)
             for (int n = 0; n < 4; ++n)
                 for (int j = 0; j < 4; ++j) {
-                    int r = row + warp_row + i * 16 + c_row(j);
-                    int c = column + warp_column + n * 8 + c_column(j);
-                    if (r < p.M && c < p.N)
-                        sums[i][n][j] += of[i][n][j] *
-                                         (scale_a[(r >> s.rows) * s.row_a + block * s.k_a] *
-                                          scale_b[(c >> s.columns) * s.column_b + block * s.k_b]);
+                    float scale = of_rows[i * 2 + j / 2] * of_columns[n * 2 + j % 2];
+                    sums[i][n][j] += of[i][n][j] * scale;
                     of[i][n][j] = 0;
                 }
     }
-    for (int i = 0; i < 2; ++i)
-        for (int n = 0; n < 4; ++n)
-            for (int j = 0; j < 4; ++j) {
-                int r = row + warp_row + i * 16 + c_row(j);
-                int c = column + warp_column + n * 8 + c_column(j);
-                if (r >= p.M || c >= p.N) continue;
-                float added = bias ? to<float>(bias[c * p.column_bias]) : 0;
-                C[r * p.row_c + c] = to<T>(sums[i][n][j] + added);
-            }
+    for (int n = 0; n < 8; ++n) {
+        int c = column + warp_column + n / 2 * 8 + c_column(n % 2);
+        float added = bias && c < p.N ? to<float>(bias[c * p.column_bias]) : 0;
+        for (int i = 0; i < 4; ++i) {
+            int r = row + warp_row + i * 8 + c_row(0);
+            float value = sums[i / 2][n / 2][i % 2 * 2 + n % 2] + added;
+            if (r < p.M && c < p.N) C[r * p.row_c + c] = to<T>(value);
+        }
+    }
 }
