@@ -100,6 +100,14 @@ def test_scales(kind: str, tile: PipelinedTile, turned: bool, types: Any) -> Non
     close(run(tile, turned, *given, bias), exact(*given) + bias.double())
 
 
+@pytest.mark.parametrize("kind", ["operands", "128 x 128"])
+def test_two_parts_of_a_wide_tile(kind: str) -> None:
+    """Steps that are taken together, and the rest of them."""
+    size = (40, 104, 128 * 5 + 16)
+    given = *operands(size), *scales(kind, size)
+    close(run(PipelinedTile(64, 96), False, *given), exact(*given))
+
+
 @pytest.mark.parametrize("size", [(70, 72, 336), (3, 5, 7)])
 def test_any_gpu(size: Size) -> None:
     """Rows that are whole vectors, and others."""

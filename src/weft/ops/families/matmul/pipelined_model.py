@@ -51,10 +51,10 @@ class PipelinedTile(NamedTuple):
         width = 64 if self.resident == 1 and self.bm <= 192 else 32
         return self.bm // 16 * (max(16 * (width + 8), 32 * 24) + self.bn // self.splits) * 2
 
-    def stages(self, gpu: Target, stage: int) -> int:
-        """Stages that fit."""
+    def stages(self, gpu: Target, stage: int, more: int = 0) -> int:
+        """Stages that fit; `more`: bytes of a block for something else."""
         room = gpu.shared_per_sm // self.resident - BLOCK_RESERVED
-        room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging
+        room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging - more
         return min(room // stage, MOST_STAGES)
 
     def time(self, p: Product, gpu: Target, stage: int, turned: bool) -> float:

@@ -76,6 +76,13 @@ class ScaledProduct(NamedTuple):
         shared = self.scales.columns and BLOCK % tile.bn == 0
         return self.scales.column_b != 0 and not shared
 
+    def scale_bytes(self, tile: PipelinedTile) -> tuple[int, int]:
+        """Bytes of shared memory for scales: of a stage, and of a block."""
+        each = self.columns_differ(tile)
+        if self.sums == BLOCKS:
+            return 4 * (tile.bm + (tile.bn if each else 4)), 0
+        return 0, 4 * tile.bm // 16 * tile.bn // tile.splits if each else 0
+
 
 def scaled_product(request: Request) -> ScaledProduct:
     """The product of a request."""
@@ -131,7 +138,8 @@ def _candidate(
 ) -> list[Candidate]:
     p = made.product
     stage = tile.stage(True, True)
-    stages = tile.stages(gpu, stage)
+    of_stage, of_block = made.scale_bytes(tile)
+    stages = tile.stages(gpu, stage + of_stage, of_block)
     if stages < 2 or tile.splits > cdiv(p.k, BLOCK):
         return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
@@ -170,7 +178,8 @@ def plan(made: ScaledProduct, tile: PipelinedTile, stages: int, gpu: Target) -> 
         *made.inputs, p.bias_pointer, p.c, made.scales.pack(),
         p.problem(1, p.k, tiles, a.pitch, b.pitch),
     )  # fmt: skip
-    shared = 1024 + stages * tile.stage(True, True) + tile.staging
+    of_stage, of_block = made.scale_bytes(tile)
+    shared = 1024 + stages * (tile.stage(True, True) + of_stage) + of_block + tile.staging
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
     return Plan((step,), (p.out,))

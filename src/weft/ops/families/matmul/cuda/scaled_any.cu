@@ -28,31 +28,45 @@ __device__ unsigned halves<E4m3>(unsigned pair) {
     return bits;
 }
 
-// Copies 64 rows from `row` on and 64 of K from `k` on; what is outside is 0. VECTORS: rows are
-// whole vectors of 16 bytes.
+// 64 rows from `row` on of an operand whose rows are `pitch` elements apart. A tile has 64 of K; a
+// thread fetches its vectors before the tile before it is multiplied, and stores them after that.
+// VECTORS: rows are whole vectors of 16 bytes.
 template <class E, bool VECTORS>
-__device__ void fill_tile(unsigned (&tile)[TILE][PITCH / 2], const E* from, long long pitch,
-                          int row, int rows, int k, int K) {
-    const unsigned char* bytes = reinterpret_cast<const unsigned char*>(from);
-    for (int i = threadIdx.x; i < TILE * DEPTH / 16; i += BLOCK) {
-        int r = i / (DEPTH / 16), c = i % (DEPTH / 16) * 16;
-        const unsigned char* at = bytes + (row + r) * pitch + k + c;
-        Vector<unsigned char, 16> v = fill<16>(static_cast<unsigned char>(0));
-        if (row + r < rows) {
-            if constexpr (VECTORS) {
-                if (k + c < K) v = load<16>(at);
-            } else {
+struct ConvertedSide {
+    static constexpr int COUNT = TILE * DEPTH / 16 / BLOCK, ACROSS = DEPTH / 16;
+
+    const unsigned char* from;
+    long long pitch;
+    int row, rows, K;
+    Vector<unsigned char, 16> fetched[COUNT];
+
+    // What is outside is 0.
+    __device__ void fetch(int k) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            int at = i * BLOCK + threadIdx.x, r = row + at / ACROSS, c = k + at % ACROSS * 16;
+            const unsigned char* vector = from + r * pitch + c;
+            fetched[i] = fill<16>(static_cast<unsigned char>(0));
+            if (r >= rows || c >= K) continue;
+            if constexpr (VECTORS) fetched[i] = load<16>(vector);
+            else
 #pragma unroll
                 for (int j = 0; j < 16; ++j)
-                    if (k + c + j < K) v[j] = at[j];
-            }
+                    if (c + j < K) fetched[i][j] = vector[j];
         }
-        const unsigned* words = reinterpret_cast<const unsigned*>(&v);
-#pragma unroll
-        for (int j = 0; j < 8; ++j)
-            tile[r][c / 2 + j] = halves<E>(words[j / 2] >> j % 2 * 16 & 0xffff);
     }
-}
+    __device__ void store(unsigned (&tile)[TILE][PITCH / 2]) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            int at = i * BLOCK + threadIdx.x;
+            const unsigned* words = reinterpret_cast<const unsigned*>(&fetched[i]);
+#pragma unroll
+            for (int j = 0; j < 8; ++j)
+                tile[at / ACROSS][at % ACROSS * 8 + j] =
+                    halves<E>(words[j / 2] >> j % 2 * 16 & 0xffff);
+        }
+    }
+};
 
 // A warp has 32 x 32 of the results. Sums of 128 of K are multiplied by their scales and added.
 template <class A, class B, class T, bool VECTORS>
@@ -64,10 +78,14 @@ __global__ void __launch_bounds__(BLOCK)
     int row = tile.x * TILE, column = tile.y * TILE;
     int warp_row = warp_index() / 2 * 32, warp_column = warp_index() % 2 * 32;
     float sums[2][4][4] = {}, of[2][4][4] = {};
+    using Byte = const unsigned char*;
+    ConvertedSide<A, VECTORS> of_a = {reinterpret_cast<Byte>(a), p.lda, row, p.M, p.K};
+    ConvertedSide<B, VECTORS> of_b = {reinterpret_cast<Byte>(b), p.ldb, column, p.N, p.K};
+    of_a.fetch(0), of_b.fetch(0);
     for (int k = 0; k < p.K; k += DEPTH) {
-        fill_tile<A, VECTORS>(left, a, p.lda, row, p.M, k, p.K);
-        fill_tile<B, VECTORS>(right, b, p.ldb, column, p.N, k, p.K);
+        of_a.store(left), of_b.store(right);
         __syncthreads();
+        of_a.fetch(k + DEPTH), of_b.fetch(k + DEPTH);
 #pragma unroll
         for (int part = 0; part < DEPTH; part += 16) {
             unsigned rows[2][4], columns[2][4];
