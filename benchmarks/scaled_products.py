@@ -2,11 +2,12 @@
 
     PYTHONPATH=src python benchmarks/scaled_products.py --record FILE.jsonl
     PYTHONPATH=src python benchmarks/scaled_products.py --kinds tensor,block --shapes 4096x4096x4096
+    PYTHONPATH=src python benchmarks/scaled_products.py --jobs "block@64x4096x4096,fp32@2x4096x1024"
 
 Kinds of scales: tensor, row, block (1 x 128 of a, 128 x 128 of b), with `fast` before them for
-use_fast_accum; tf32 is a product of float32. All kernels are compiled before anything is timed.
-Graphs of all contenders take turns, as in pipelined_products.py. Results are compared with
-float64 on a part of the rows.
+use_fast_accum. tf32, fp32 and bf16 are products as torch.matmul's, the last two with few rows of A.
+All kernels are compiled before anything is timed. Graphs of all contenders take turns, as in
+pipelined_products.py. Results are compared with float64 on a part of the rows.
 """
 
 from __future__ import annotations
@@ -35,17 +36,19 @@ SMALL: tuple[Shape, ...] = (
     (128, 4096, 14336), (700, 6144, 4096), (4096, 28672, 4096),
 )  # fmt: skip
 KINDS = ("fast tensor", "fast row", "tensor", "row", "block", "tf32")
-LIMIT = "128 x 256", "256 x 128", "128 x 192", "192 x 128", "128 x 128", "128 x 160", "192 x 192"
+LIMIT = "128 x 256", "128 x 192", "192 x 128", "128 x 128"
 """Tiles that large products are always timed with."""
 FP8 = torch.float8_e4m3fn
+PLAIN = {"tf32": torch.float32, "fp32": torch.float32, "bf16": torch.bfloat16}
+"""Dtypes of products without scales."""
 
 
 def operands(kind: str, shape: Shape) -> tuple[Any, ...]:
     """Random tensors of a kind."""
     m, n, k = shape
     a, b = (torch.randn(rows, k, device="cuda") for rows in (m, n))
-    if kind == "tf32":
-        return a, b.T
+    if kind in PLAIN:
+        return a.to(PLAIN[kind]), b.to(PLAIN[kind]).T
     blocks = -(-k // 128)
     sizes = {
         "tensor": ((1,), (1,)), "row": ((m, 1), (1, n)), "block": ((m, blocks), (blocks, n // 128)),
@@ -58,14 +61,14 @@ def operands(kind: str, shape: Shape) -> tuple[Any, ...]:
 
 def call(kind: str) -> tuple[str, dict[str, Any]]:
     """The op, and its options."""
-    if kind == "tf32":
-        return "matmul", {"precision": "tf32"}
+    if kind in PLAIN:
+        return "matmul", {"precision": "tf32"} if kind == "tf32" else {}
     return "scaled_mm", {"use_fast_accum": kind.startswith("fast")}
 
 
 def peers(kind: str) -> dict[str, Callable[..., Any]]:
     """PyTorch's products."""
-    if kind == "tf32":
+    if kind in PLAIN:
         return {"torch": torch.matmul}
     scaled = functools.partial(torch._scaled_mm, out_dtype=torch.bfloat16)
     return {"torch": functools.partial(scaled, use_fast_accum=kind.startswith("fast"))}
@@ -77,6 +80,9 @@ def chosen(kind: str, tensors: tuple[Any, ...], shape: Shape, most: int) -> list
     function = library.function(op)
     choice = function.choice(function.request(*function.bound(tensors, options)))
     ranked = sorted((choice.used, *choice.others), key=lambda c: c.cost)
+    if kind in ("fp32", "bf16"):
+        dots = [c for c in ranked if c.name.startswith("dots")]
+        return dots + [c for c in ranked if c not in dots][:most]
     engine = [c for c in ranked if "pipelined" in c.name]
     found = engine[:most] + [c for c in ranked if "converted" in c.name and shape[0] < 1025]
     if shape in LARGE:
@@ -89,7 +95,7 @@ def chosen(kind: str, tensors: tuple[Any, ...], shape: Shape, most: int) -> list
 def exact(kind: str, tensors: tuple[Any, ...], rows: int = 64) -> torch.Tensor:
     """The first rows in float64."""
     a, b = tensors[0][:rows].double(), tensors[1].double()
-    if kind == "tf32":
+    if kind in PLAIN:
         return a @ b
     left, right = (x.double() for x in tensors[2:])
     left = left[:rows] if left.dim() == 2 else left
@@ -102,7 +108,7 @@ def exact(kind: str, tensors: tuple[Any, ...], rows: int = 64) -> torch.Tensor:
 def measure(kind: str, shape: Shape, built: list[Any], turns: int) -> list[dict[str, Any]]:
     """One row for each contender."""
     m, n, k = shape
-    size = 4 if kind == "tf32" else 1
+    size = PLAIN[kind].itemsize if kind in PLAIN else 1
     count = min(8, int(COLD / (size * (m * k + n * k))) + 2)
     sets = [operands(kind, shape) for _ in range(count)]
     runs: dict[str, Any] = {
@@ -140,31 +146,47 @@ def measure(kind: str, shape: Shape, built: list[Any], turns: int) -> list[dict[
     return sorted(rows, key=lambda row: row["us"])
 
 
+def wanted(given: argparse.Namespace) -> list[tuple[str, Shape]]:
+    """The kinds and shapes to time."""
+
+    def shape(text: str) -> Shape:
+        m, n, k = map(int, text.split("x"))
+        return m, n, k
+
+    if given.jobs:
+        pairs = (job.split("@") for job in given.jobs.split(","))
+        return [(kind, shape(text)) for kind, text in pairs]
+    shapes = [shape(text) for text in given.shapes.split(",") if text] or [*LARGE, *SMALL]
+    # Rows differ from operands by a few multiplications: large products show them.
+    return [
+        (kind, shape)
+        for shape in shapes
+        for kind in given.kinds.split(",")
+        if shape in LARGE or "row" not in kind
+    ]
+
+
 def main() -> None:
     """Time everything."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--shapes", default="", help="MxNxK,...")
+    parser.add_argument("--jobs", default="", help="KIND@MxNxK,...; instead of both")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--most", type=int, default=3, help="tiles that are timed")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=80, help="nothing is begun after them")
     parser.add_argument("--record", type=Path)
     given = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = True
-    texts = [text for text in given.shapes.split(",") if text]
-    shapes = [tuple(map(int, text.split("x"))) for text in texts] or [*LARGE, *SMALL]
     about = {
         "gpu": torch.cuda.get_device_name(), "driver": driver_version(),
         "torch": torch.__version__, "date": str(datetime.date.today()),
     }  # fmt: skip
     begun = time.monotonic()
-    kinds = given.kinds.split(",")
-    # Rows differ from operands by a few multiplications: large products show them.
-    jobs = [(k, shape) for shape in shapes for k in kinds if shape in LARGE or "row" not in k]
+    jobs = wanted(given)
     found: list[list[tuple[Candidate, int]]] = []
     for kind, shape in jobs:
         tensors = operands(kind, shape)
-        inputs = 2 if kind == "tf32" else 5
+        inputs = 2 if kind in PLAIN else 5
         found.append([(c, inputs) for c in chosen(kind, tensors, shape, given.most)])
     each = [pair for pairs in found for pair in pairs]
     with ThreadPoolExecutor(16) as pool:
@@ -175,6 +197,7 @@ def main() -> None:
         if time.monotonic() - begun > given.seconds:
             print("out of time", flush=True)
             break
+        torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
         rows = measure(kind, shape, built, given.turns)
         best, peer = rows[0], [r for r in rows if r["name"] == "torch"]
         own = [r for r in rows if r["name"] != "torch"]
