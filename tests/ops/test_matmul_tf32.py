@@ -73,3 +73,22 @@ def test_it_is_allowed_and_not_demanded() -> None:
     for found in (odd, ampere):
         names = [c.name for c in (found.choice.used, *found.choice.others)]
         assert not any("tf32" in name for name in names)
+
+
+def test_gradients_have_the_precision() -> None:
+    """Of a linear layer: all three products are in tf32."""
+    x, weight = matrix(40, 64, 6).requires_grad_(), matrix(48, 64, 7).requires_grad_()
+    result = weft.ops.linear(x, weight, None, "", "tf32")
+    grad = matrix(40, 48, 8)
+    found = torch.autograd.grad(result, [x, weight], grad)
+    for got, a, b in ((result, x, weight.T), (found[0], grad, weight), (found[1], grad.T, x)):
+        want = a.detach().double() @ b.detach().double()
+        assert (got.double() - want).norm() / want.norm() < 1e-3
+
+
+def test_a_precision_of_no_dtype() -> None:
+    x = torch.zeros(4, 4, dtype=torch.float16)
+    with pytest.raises(weft.ArgumentError, match="precision 'tf32' is not one of"):
+        weft.ops.linear(x, x, precision="tf32")
+    with pytest.raises(weft.ArgumentError, match="precision 'fp64'"):
+        weft.ops.matmul(x.float(), x.float(), precision="fp64")

@@ -72,12 +72,17 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 PRECISIONS = ("fp32", "tf32", "3xtf32")
 
 
-def _check(name: str, a: Any, b: Any, precision: str) -> None:
-    if precision not in PRECISIONS:
+def check_precision(name: str, dtype: torch.dtype, precision: str) -> None:
+    """Raise unless the products of a dtype may be computed with this precision."""
+    if precision not in PRECISIONS or (precision != "fp32" and dtype is not torch.float32):
         raise ArgumentError(
-            f"weft.ops.{name}: unknown precision {precision!r}",
-            allowed=", ".join(map(repr, PRECISIONS)),
+            f"weft.ops.{name}: precision {precision!r} is not one of {dtype}",
+            allowed=", ".join(map(repr, PRECISIONS)) + "; 'fp32' for other dtypes than float32",
         )
+
+
+def _check(name: str, a: Any, b: Any, precision: str) -> None:
+    check_precision(name, a.dtype, precision)
     for which, x in (("a", a), ("b", b)):
         if x.dtype not in DTYPES:
             raise ArgumentError(
@@ -86,11 +91,11 @@ def _check(name: str, a: Any, b: Any, precision: str) -> None:
                 allowed="float32, float16, bfloat16",
                 next=f"convert it: {which}.float()",
             )
-    if a.dtype is not b.dtype or (precision != "fp32" and a.dtype is not torch.float32):
+    if a.dtype is not b.dtype:
         raise ArgumentError(
             f"weft.ops.{name}: a and b have incompatible dtypes",
-            got=f"a {a.dtype}, b {b.dtype}, precision {precision!r}",
-            allowed="equal dtypes; other precisions than 'fp32' for float32 alone",
+            got=f"a {a.dtype}, b {b.dtype}",
+            allowed="equal dtypes",
             next="convert one: b.to(a.dtype)",
         )
     inner = (a.shape[-1] if a.dim() else None, b.shape[-2:][0] if b.dim() else None)
