@@ -29,7 +29,7 @@ from weft.ops.families.matmul.product import Bias, Operand, Product, Side, side
 A, B, SCALE_A, SCALE_B, BIAS = range(5)
 """Numbers of the inputs."""
 FAST, PARTS, BLOCKS = range(3)
-"""Sums of a kernel: by tensor cores alone, in parts of 128 of K, and with scales of each part."""
+"""Sums of a kernel: by tensor cores alone, in parts of 256 of K, and with scales of each 128."""
 BLOCK = 128
 """Elements of K, of rows or of columns that share a scale of a block."""
 NAMES = {torch.float8_e4m3fn: "E4m3", torch.float8_e5m2: "E5m2"}
@@ -70,6 +70,12 @@ class ScaledProduct(NamedTuple):
             scales=self.scales.transposed(),
             inputs=self.inputs[::-1],
         )
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Elements from the first scale of a row, or of a column, to the last one."""
+        p, s = self.product, self.scales
+        return p.m * s.row_a, p.n * s.column_b
 
     def columns_differ(self, tile: PipelinedTile) -> bool:
         """True if the columns of a tile have several scales."""
@@ -120,7 +126,8 @@ def candidates(request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (p.out,)))]
     found = [_any_candidate(made, gpu)]
     wide = min(s.bytes for s in sides(p)) == 16
-    if gpu.capability != CAPABILITY or not wide or not 0 < p.k < MOST_ELEMENTS:
+    largest = max(p.m, p.n, p.k, *(abs(x) for x in made.reach))
+    if gpu.capability != CAPABILITY or not wide or p.k == 0 or largest >= MOST_ELEMENTS:
         return found
     for tile in scaled_model.TILES if made.sums == FAST else scaled_model.PART_TILES:
         for turned in (False, True):
@@ -141,6 +148,8 @@ def _candidate(
     of_stage, of_block = made.scale_bytes(tile)
     stages = tile.stages(gpu, stage + of_stage, of_block)
     if stages < 2 or tile.splits > cdiv(p.k, BLOCK):
+        return []
+    if made.sums == BLOCKS and tile.resident > 1:  # another warp copies their scales
         return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""

@@ -70,106 +70,79 @@ struct TileScales {
     }
 };
 
-// The scales of a stage in shared memory, for BLOCKS: those of its rows, then of its columns.
+// The scales of a stage in shared memory, for BLOCKS: those of its rows, then of its columns. A
+// warp of its own copies them: the thread that copies operands would be late.
 template <int BM, int BN, bool EACH>
 struct StageScales {
     static constexpr int COLUMNS = EACH ? BN : 4, COUNT = BM + COLUMNS;
+    static constexpr int OF_A = BM / 32, OF_B = EACH ? ceil_div(BN, 32) : 1;
 
-    // Copies those of block `k` of K, for the rows from r0 and the columns from c0 on. All lanes of
-    // a warp call it.
-    static __device__ void copy(float* to, const float* a, const float* b, const Scales& s,
-                                const Problem& p, int r0, int c0, int k) {
+    // Fills `steps` stages with those of blocks from `k` on, for the rows from r0 and the columns
+    // from c0 on.
+    template <class Ring, class Turn>
+    static __device__ void fill(float* scales, Ring& stages, Turn& turn, const float* a,
+                                const float* b, const Scales& s, const Problem& p, int r0, int c0,
+                                int k, int steps) {
+        int lane = lane_index(), of_a[OF_A], of_b[OF_B];
+        a += k * s.k_a, b += k * s.k_b;
 #pragma unroll
-        for (int i = lane_index(); i < BM; i += 32)
-            copy_async<4>(to + i, a + ((r0 + i) >> s.rows) * s.row_a + k * s.k_a, r0 + i < p.M);
+        for (int i = 0; i < OF_A; ++i)
+            of_a[i] = (min(r0 + i * 32 + lane, p.M - 1) >> s.rows) * int(s.row_a);
 #pragma unroll
-        for (int i = lane_index(); i < (EACH ? BN : 1); i += 32)
-            copy_async<4>(to + BM + i, b + ((c0 + i) >> s.columns) * s.column_b + k * s.k_b,
-                          c0 + i < p.N);
+        for (int i = 0; i < OF_B; ++i)
+            of_b[i] = (min(c0 + i * 32 + lane, p.N - 1) >> s.columns) * int(s.column_b);
+#pragma unroll 1
+        for (; steps > 0; --steps, a += s.k_a, b += s.k_b, turn.next()) {
+            float* to = scales + turn.stage * COUNT + lane;
+            stages.wait_empty(turn);
+#pragma unroll
+            for (int i = 0; i < OF_A; ++i) copy_async<4>(to + i * 32, a + of_a[i]);
+#pragma unroll
+            for (int i = 0; i < OF_B; ++i)
+                if (i * 32 + lane < (EACH ? BN : 1)) copy_async<4>(to + BM + i * 32, b + of_b[i]);
+            stages.full[turn.stage].arrive_after_copies();
+        }
     }
 };
 
-// A tile whose sums of each 128 of K are added to others in single precision. A wide tile has two
-// parts, side by side: the tensor cores multiply one while the sums of the other are added.
+// A tile whose sums of PART steps of K are added to others in single precision. The products of
+// other warpgroups cover the additions. To multiply one half of a tile while the sums of the other
+// are added was slower, as narrower instructions are.
 template <class E, int BM, int BN, int STAGES, int SUMS, bool EACH>
 struct TileInParts : PipelinedTile<E, BM, BN, STAGES, true, true> {
     using G = PipelinedTile<E, BM, BN, STAGES, true, true>;
     using Of = StageScales<BM, BN, EACH>;
-    static constexpr int PIECES = BN < 96 ? 1 : 2, EIGHTS = G::ACROSS / PIECES;
+    static constexpr int PART = 2;
 
-    float part[PIECES][EIGHTS][4], sums[PIECES][EIGHTS][4];
-
-    template <int PIECE>
-    __device__ void issue(unsigned tile, int consumer) {
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < 64; k += 16)
-            Elements<E>::template multiply<false, false>(
-                part[PIECE], G::A::operand(tile, consumer * 64, k),
-                G::B::operand(tile + G::A::BYTES, PIECE * EIGHTS * 8, k), k > 0);
-        wgmma_commit();
-    }
-    // Adds the sums of a stage; `scales` are those of the warp's rows and of the columns.
-    template <int PIECE>
-    __device__ void add(const float* rows, const float* columns) {
-        wgmma_results(part[PIECE]);
-        if constexpr (SUMS == BLOCKS) {
-            float of_rows[2] = {rows[c_row(0)], rows[c_row(2)]};
-            add_scaled<EACH>(sums[PIECE], part[PIECE], of_rows,
-                             columns + (EACH ? PIECE * EIGHTS * 8 : 0));
-        } else {
-#pragma unroll
-            for (int n = 0; n < EIGHTS; ++n)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) sums[PIECE][n][i] += part[PIECE][n][i];
-        }
-    }
-    // Products of COUNT steps. The compiler must see all products end before the next ones: if some
-    // were under way from one iteration of a loop to the next, it would wait for each of them.
-    template <int COUNT, class Ring>
-    __device__ void multiply_some(unsigned ring, Ring& stages, int consumer, const float* scales) {
-        auto place = [&]() { return ring + this->turn.stage * G::STAGE; };
-        auto rows = [&](int stage) { return scales + stage * Of::COUNT + warp_index() * 16; };
-        auto columns = [&](int stage) { return scales + stage * Of::COUNT + BM; };
-        stages.wait_full(this->turn);
-        issue<0>(place(), consumer);
-        if constexpr (PIECES == 2) issue<1>(place(), consumer);
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            int stage = this->turn.stage;
-            bool more = i + 1 < COUNT;
-            this->turn.next();
-            wgmma_wait<PIECES - 1>();
-            add<0>(rows(stage), columns(stage));
-            if (more) {
-                stages.wait_full(this->turn);
-                issue<0>(place(), consumer);
-            }
-            if constexpr (PIECES == 2) {
-                if (more) wgmma_wait<1>();
-                else wgmma_wait<0>();
-                add<1>(rows(stage), columns(stage));
-                if (more) issue<1>(place(), consumer);
-            }
-            G::release(stages, stage);
-        }
-    }
     // Products of `steps` steps; their sums are in `of` then. `scales` has those of all stages.
     template <class Ring>
     __device__ void multiply_parts(unsigned ring, Ring& stages, int consumer, int steps,
                                    const float* scales) {
-        constexpr int TOGETHER = PIECES == 2 ? 4 : 1;
-        memset(sums, 0, sizeof sums);
+        float sums[G::ACROSS][4] = {};
 #pragma unroll 1
-        for (; steps >= TOGETHER; steps -= TOGETHER)
-            multiply_some<TOGETHER>(ring, stages, consumer, scales);
-        if constexpr (TOGETHER > 1)
-#pragma unroll 1
-            for (; steps > 0; --steps) multiply_some<1>(ring, stages, consumer, scales);
+        for (; steps > 0; steps -= SUMS == BLOCKS ? 1 : PART) {
+            if constexpr (SUMS == BLOCKS) {
+                int stage = this->turn.stage;
+                const float* rows = scales + stage * Of::COUNT;
+                stages.wait_full(this->turn);
+                this->multiply_stage(ring + stage * G::STAGE, consumer, true);
+                float of_rows[2] = {rows[warp_index() * 16 + c_row(0)],
+                                    rows[warp_index() * 16 + c_row(2)]};
+                wgmma_wait<0>();
+                wgmma_results(this->of);
+                add_scaled<EACH>(sums, this->of, of_rows, rows + BM);
+                __syncwarp();
+                G::release(stages, stage);
+                this->turn.next();
+            } else {
+                this->multiply(ring, stages, consumer, min(PART, steps));
 #pragma unroll
-        for (int n = 0; n < G::ACROSS; ++n)
+                for (int n = 0; n < G::ACROSS; ++n)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) this->of[n][i] = sums[n / EIGHTS][n % EIGHTS][i];
+                    for (int i = 0; i < 4; ++i) sums[n][i] += this->of[n][i];
+            }
+        }
+        memcpy(this->of, sums, sizeof sums);
     }
 };
 
@@ -183,7 +156,7 @@ __device__ void multiply_scaled(const TensorMap& A, const TensorMap& B, const fl
     using G = TileInParts<E, BM, BN, STAGES, SUMS, EACH>;
     using Results = ResultStore<T, TRANSPOSED, WHOLE, 0, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
     using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
-    constexpr int THREADS = BM * 2, MINE = G::ACROSS / SPLITS;
+    constexpr int THREADS = BM * 2, MINE = G::ACROSS / SPLITS, COPYING = SUMS == BLOCKS ? 64 : 32;
     constexpr int SCALES = SUMS == BLOCKS ? STAGES * G::Of::COUNT
                            : EACH         ? THREADS / 32 * MINE * 8
                                           : 0;
@@ -197,42 +170,32 @@ __device__ void multiply_scaled(const TensorMap& A, const TensorMap& B, const fl
     int begin = steps * part / SPLITS, mine = steps * (part + 1) / SPLITS - begin;
     if (warpgroup_index() == G::CONSUMERS) {
         if constexpr (R::MOVED) fewer_registers<R::COPYING>();
-        if (threadIdx.x >= THREADS + 32) return;
+        if (threadIdx.x >= THREADS + COPYING) return;
         if (threadIdx.x == THREADS) {
             prefetch_map(A), prefetch_map(B);
             stages.init(SUMS == BLOCKS ? 33 : 1, G::CONSUMERS * 4);
         }
         __syncwarp();
-        barrier_arrive<THREADS + 32>(2);
-        if (SUMS != BLOCKS && threadIdx.x != THREADS) return;
+        bool of_scales = SUMS == BLOCKS && threadIdx.x >= THREADS + 32;
+        if (of_scales) barrier_sync<THREADS + COPYING>(2);
+        else barrier_arrive<THREADS + COPYING>(2);
+        if (!of_scales && threadIdx.x != THREADS) return;
         wait_for_kernels();
         Turn<STAGES> turn;
         for (int at = first; at < works; at += gridDim.x / SPLITS) {
             Work work = Work::number<BM, BN>(at, p);
-            if constexpr (SUMS == BLOCKS) {
-#pragma unroll 1
-                for (int step = begin; step < begin + mine; ++step) {
-                    int stage = turn.stage;
-                    stages.wait_empty(turn);
-                    G::Of::copy(scales + stage * G::Of::COUNT, scale_a, scale_b, s, p, work.row,
-                                work.column, step);
-                    stages.full[stage].arrive_after_copies();
-                    if (threadIdx.x == THREADS)
-                        G::fill(A, B, ring, stages, turn, work.row, work.column, make_int2(0, 0),
-                                step * G::STEP, 1);
-                    else turn.next();
-                    __syncwarp();
-                }
-            } else {
+            if (of_scales)
+                G::Of::fill(scales, stages, turn, scale_a, scale_b, s, p, work.row, work.column,
+                            begin, mine);
+            else
                 G::fill(A, B, ring, stages, turn, work.row, work.column, make_int2(0, 0),
                         begin * G::STEP, mine);
-            }
         }
-        if constexpr (SUMS == BLOCKS) wait_all_copies();
+        if (of_scales) wait_all_copies();
         return;
     }
     if constexpr (R::MOVED) more_registers<R::COMPUTING>();
-    barrier_sync<THREADS + 32>(2);
+    barrier_sync<THREADS + COPYING>(2);
     start_next_kernel();
     wait_for_kernels();
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
