@@ -24,7 +24,7 @@ SHARES = (1, 2, 4, 8)
 
 
 class SkinnyLaunch(NamedTuple):
-    """How a kernel reads B.
+    """The reads of B by a kernel.
 
     width   elements that a thread reads at once
     lines   blocks beside each other
