@@ -29,7 +29,7 @@ from weft.ops.families.matmul.product import Bias, Operand, Product, Side, side
 A, B, SCALE_A, SCALE_B, BIAS = range(5)
 """Numbers of the inputs."""
 FAST, PARTS, BLOCKS = range(3)
-"""Sums of a kernel: by tensor cores alone, in parts of 256 of K, and with scales of each 128."""
+"""Sums of a kernel: by tensor cores alone, in parts of 128 of K, and with scales of each part."""
 BLOCK = 128
 """Elements of K, of rows or of columns that share a scale of a block."""
 NAMES = {torch.float8_e4m3fn: "E4m3", torch.float8_e5m2: "E5m2"}
@@ -158,7 +158,8 @@ def _candidate(
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     cost = tile.time(in_16_bits(p, 1), gpu, stage, turned)
     if made.sums != FAST:
-        cost += scaled_model.parts_time(tile, works * tile.splits, cdiv(p.k, BLOCK), gpu)
+        each = made.sums == BLOCKS and made.columns_differ(tile)
+        cost += scaled_model.parts_time(tile, works * tile.splits, cdiv(p.k, BLOCK), each, gpu)
     build = functools.partial(plan, made, tile, stages, gpu)
     return [Candidate(f"{name}, fp8, pipelined", cost, why, build)]
 

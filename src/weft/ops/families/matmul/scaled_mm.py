@@ -96,9 +96,9 @@ DEFINITIONS = (
         float32; bias is [N] of that dtype.
 
         Tensor cores of Hopper keep 13 bits below the largest term when they add products of fp8.
-        So sums of 256 of K are added in single precision, unless use_fast_accum is True: then the
-        tensor cores add all of K. Blocks of 128 of K with scales of their own are always added in
-        single precision. There is no gradient.
+        So sums of 128 of K are added in single precision, unless use_fast_accum is True: then the
+        tensor cores add all of K. Blocks of K with scales of their own are always added in single
+        precision. There is no gradient.
         """,
         fake=_fake,
         candidates=candidates,

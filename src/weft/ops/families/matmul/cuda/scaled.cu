@@ -105,14 +105,13 @@ struct StageScales {
     }
 };
 
-// A tile whose sums of PART steps of K are added to others in single precision. The products of
-// other warpgroups cover the additions. To multiply one half of a tile while the sums of the other
-// are added was slower, as narrower instructions are.
+// A tile whose sums of each step of K are added to others in single precision. The products of
+// other warpgroups cover the additions. Two steps at a time were slower, and so was one half of a
+// tile beside the sums of the other.
 template <class E, int BM, int BN, int STAGES, int SUMS, bool EACH>
 struct TileInParts : PipelinedTile<E, BM, BN, STAGES, true, true> {
     using G = PipelinedTile<E, BM, BN, STAGES, true, true>;
     using Of = StageScales<BM, BN, EACH>;
-    static constexpr int PART = 2;
 
     // Products of `steps` steps; their sums are in `of` then. `scales` has those of all stages.
     template <class Ring>
@@ -120,22 +119,22 @@ struct TileInParts : PipelinedTile<E, BM, BN, STAGES, true, true> {
                                    const float* scales) {
         float sums[G::ACROSS][4] = {};
 #pragma unroll 1
-        for (; steps > 0; steps -= SUMS == BLOCKS ? 1 : PART) {
+        for (; steps > 0; --steps, this->turn.next()) {
+            int stage = this->turn.stage;
+            const float *columns = scales + stage * Of::COUNT + BM,
+                        *rows = columns - BM + warp_index() * 16;
+            stages.wait_full(this->turn);
+            this->multiply_stage(ring + stage * G::STAGE, consumer, true);
+            float of_rows[2];
+            if constexpr (SUMS == BLOCKS) of_rows[0] = rows[c_row(0)], of_rows[1] = rows[c_row(2)];
+            wgmma_wait<0>();
+            wgmma_results(this->of);
             if constexpr (SUMS == BLOCKS) {
-                int stage = this->turn.stage;
-                const float* rows = scales + stage * Of::COUNT;
-                stages.wait_full(this->turn);
-                this->multiply_stage(ring + stage * G::STAGE, consumer, true);
-                float of_rows[2] = {rows[warp_index() * 16 + c_row(0)],
-                                    rows[warp_index() * 16 + c_row(2)]};
-                wgmma_wait<0>();
-                wgmma_results(this->of);
-                add_scaled<EACH>(sums, this->of, of_rows, rows + BM);
+                add_scaled<EACH>(sums, this->of, of_rows, columns);
                 __syncwarp();
                 G::release(stages, stage);
-                this->turn.next();
             } else {
-                this->multiply(ring, stages, consumer, min(PART, steps));
+                G::release(stages, stage);
 #pragma unroll
                 for (int n = 0; n < G::ACROSS; ++n)
 #pragma unroll
