@@ -101,8 +101,8 @@ def test_scales(kind: str, tile: PipelinedTile, turned: bool, types: Any) -> Non
 
 
 @pytest.mark.parametrize("kind", ["operands", "128 x 128"])
-def test_two_parts_of_a_wide_tile(kind: str) -> None:
-    """Steps that are taken together, and the rest of them."""
+def test_long_sums_of_wide_tiles(kind: str) -> None:
+    """Several blocks of K, and the rest of it."""
     size = (40, 104, 128 * 5 + 16)
     given = *operands(size), *scales(kind, size)
     close(run(PipelinedTile(64, 96), False, *given), exact(*given))
