@@ -3,8 +3,9 @@
     PYTHONPATH=src python benchmarks/attention_tiles.py [seconds] [--once] [words of calls ...]
 
 Every contender of a call is captured in a CUDA graph, and the graphs take turns. Errors are those
-of two heads against float64. A JSON line for each call goes to $OUT/attention_tiles.jsonl. --once
-calls each contender once, for a profiler.
+of two heads against float64. A JSON line for each call goes to $OUT/attention_tiles.jsonl. Kernels
+are compiled in parallel, in the order of the calls, and a call is timed when its own are there: a
+kernel takes about 10 s. --once calls each contender once, for a profiler.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTEN
 
 
 class Shape(NamedTuple):
-    """A call: [batch, rows, heads, elements] as models have it if `order`."""
+    """A call: [batch, rows, heads, elements] as models have it if `order`.
+
+    mask  "heads": an added one of each head; "keys": a boolean one of each batch, without rows
+    """
 
     name: str
     batch: int
@@ -50,6 +54,7 @@ class Shape(NamedTuple):
     causal: bool = False
     order: bool = True
     dtype: torch.dtype = torch.bfloat16
+    mask: str = ""
 
     @property
     def flops(self) -> float:
@@ -65,73 +70,67 @@ def tile(w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int =
     return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held))
 
 
-WIDE = [
-    tile(2, 128, 2, 2),
-    tile(2, 128, 2, 1, 0, 1),
-    tile(2, 128, 2, 1, 1, 1),
-    tile(3, 80, 2, 1),
-    tile(3, 80, 3, 1),
-    tile(3, 80, 2, 1, 1),
-    tile(3, 64, 3, 1),
-    tile(2, 96, 3, 1, 0, 1),
-]
-NARROW = [
-    tile(3, 128, 2, 2),
-    tile(3, 128, 2, 2, 1),
-    tile(4, 80, 2, 2),
-    tile(4, 64, 3, 2),
-    tile(4, 80, 3, 1, 1),
-    tile(3, 112, 2, 2, 0, 1),
-    tile(3, 96, 3, 2, 0, 1),
-]
-SHORT = [tile(3, 112, 4, 2), tile(2, 208, 2, 2), tile(4, 80, 6, 2), tile(3, 80, 6, 2)]
-DECODE = [tile(1, 64, 5, 2), tile(1, 64, 3, 1), tile(1, 128, 3, 1), tile(1, 32, 5, 2)]
+class Contest(NamedTuple):
+    """A call, tiles of the kernel by TMA, and how many of the other kernels are timed."""
+
+    shape: Shape
+    tiles: list[TmaTile]
+    others: int = 0
+
+
 F16 = torch.float16
-SHAPES: list[tuple[Shape, list[TmaTile]]] = [
-    (Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), WIDE),
-    (Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), WIDE),
-    (Shape("long d64", 4, 32, 32, 4096, 4096, 64), NARROW),
-    (Shape("long d64 causal", 4, 32, 32, 4096, 4096, 64, True), NARROW[:5]),
-    (Shape("vit", 128, 12, 12, 197, 197, 64), SHORT),
-    (Shape("vit-l", 32, 16, 16, 577, 577, 64), [*NARROW, tile(4, 80, 4, 1)]),
-    (Shape("llama 16x512", 16, 32, 8, 512, 512, 128, True), WIDE[:5]),
-    (Shape("llama 4x2048", 4, 32, 8, 2048, 2048, 128, True), WIDE[:5]),
-    (Shape("decode 16x2048", 16, 32, 8, 1, 2048, 128), DECODE),
-    (Shape("decode 64x777", 64, 32, 8, 1, 777, 128), DECODE),
-    (Shape("decode 1x3000", 1, 32, 8, 1, 3000, 128), DECODE),
-    (Shape("gpt2 causal", 8, 12, 12, 1024, 1024, 64, True), NARROW[:5]),
-    (Shape("gpt2", 8, 12, 12, 1024, 1024, 64), NARROW[:5]),
-    (
-        Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16),
-        [tile(3, 80, 2, 2), tile(4, 80, 2, 2)],
+MASKED = [tile(3, 128, 2, 2), tile(3, 64, 3, 2)]
+GROUPED = [tile(3, 80, 2, 2), tile(2, 128, 2, 1, 0, 1), tile(3, 80, 3, 1), tile(2, 128, 2, 2)]
+NARROW = [tile(3, 128, 2, 2), tile(3, 128, 2, 2, 1)]
+DECODE = [tile(1, 64, 5, 2)]
+CROSS = [tile(3, 80, 2, 2), tile(1, 80, 2, 2)]
+CONTESTS = [
+    Contest(Shape("t5", 100, 12, 12, 512, 512, 64, dtype=F16, mask="heads"), MASKED),
+    Contest(Shape("mask odd", 16, 12, 12, 197, 197, 64, dtype=F16, mask="heads"), MASKED),
+    Contest(Shape("bloom", 8, 16, 16, 1000, 1000, 64, mask="heads"), MASKED),
+    Contest(Shape("llama 16x512", 16, 32, 8, 512, 512, 128, True), GROUPED),
+    Contest(Shape("llama 4x2048", 4, 32, 8, 2048, 2048, 128, True), GROUPED),
+    Contest(
+        Shape("opt 64x197", 64, 32, 32, 197, 197, 128, True),
+        [tile(2, 112, 2, 2), tile(2, 112, 3, 1), tile(2, 80, 3, 1)],
     ),
-    (
-        Shape("sd 1024x77", 16, 8, 8, 1024, 77, 80, dtype=F16),
-        [tile(3, 80, 2, 2), tile(3, 80, 3, 1)],
-    ),
-    (Shape("sd 256x77", 16, 8, 8, 256, 77, 160, dtype=F16), [tile(2, 80, 2, 1)]),
-    (
-        Shape("cross 6293x398", 1, 9, 9, 6293, 398, 128),
-        [tile(2, 80, 3, 1), tile(3, 80, 3, 1), tile(2, 112, 2, 2)],
-    ),
-    (Shape("cross 6293x398 d64", 1, 9, 9, 6293, 398, 64), [tile(3, 80, 5, 2), tile(4, 80, 5, 1)]),
-    (Shape("d256", 4, 8, 8, 4096, 4096, 256), [tile(2, 80, 2, 1), tile(2, 64, 2, 1)]),
-    (Shape("d192", 4, 10, 10, 4096, 4096, 192), [tile(2, 96, 2, 1), tile(2, 112, 2, 1)]),
-    (
-        Shape("d96", 4, 21, 21, 4096, 4096, 96),
-        [tile(2, 128, 2, 2), tile(3, 96, 2, 1), tile(3, 80, 3, 1)],
-    ),
+    Contest(Shape("gpt2", 8, 12, 12, 1024, 1024, 64), NARROW, 1),
+    Contest(Shape("gpt2 causal", 8, 12, 12, 1024, 1024, 64, True), NARROW, 1),
+    Contest(Shape("llama3.2 8x1000", 8, 32, 8, 1000, 1000, 64, True), NARROW[:2], 1),
+    Contest(Shape("long d64", 4, 32, 32, 4096, 4096, 64), NARROW, 1),
+    Contest(Shape("sd 2x4096x77", 2, 8, 8, 4096, 77, 40, dtype=F16), CROSS, 1),
+    Contest(Shape("sd 2x1024x77", 2, 8, 8, 1024, 77, 80, dtype=F16), CROSS, 1),
+    Contest(Shape("sd 2x256x77", 2, 8, 8, 256, 77, 160, dtype=F16), [tile(2, 80, 2, 1)], 1),
+    Contest(Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16), CROSS),
+    Contest(Shape("decode gpt2-large", 1, 20, 20, 1, 1000, 64, dtype=F16), [], 3),
+    Contest(Shape("decode gpt2 16x512", 16, 12, 12, 1, 512, 64, dtype=F16), [], 3),
+    Contest(Shape("decode qwen 16x4096", 16, 14, 2, 1, 4096, 64, dtype=F16), DECODE, 3),
+    Contest(Shape("decode 16x2048", 16, 32, 8, 1, 2048, 128), DECODE, 3),
+    Contest(Shape("decode 100x4096", 100, 32, 8, 1, 4096, 128), DECODE, 1),
+    Contest(Shape("decode llama2 2x700", 2, 32, 32, 1, 700, 128), [], 3),
+    Contest(Shape("bert", 32, 16, 16, 512, 512, 64, dtype=F16, mask="keys"), MASKED[:1]),
+    Contest(Shape("mask d128", 4, 16, 16, 1024, 1024, 128, mask="heads"), GROUPED[1:2]),
+    Contest(Shape("vit", 128, 12, 12, 197, 197, 64), [tile(3, 112, 4, 2)]),
+    Contest(Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), GROUPED),
+    Contest(Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), GROUPED),
 ]
 
 
-def tensors(s: Shape) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def tensors(s: Shape) -> tuple[Any, Any, Any, Any]:
+    """Query, key, value, and the mask or None."""
+
     def one(heads: int, rows: int) -> torch.Tensor:
         if s.order:
             x = torch.randn(s.batch, rows, heads, s.head, device="cuda", dtype=s.dtype)
             return x.transpose(1, 2)
         return torch.randn(s.batch, heads, rows, s.head, device="cuda", dtype=s.dtype)
 
-    return one(s.heads, s.rows), one(s.shared, s.keys), one(s.shared, s.keys)
+    mask = None
+    if s.mask == "heads":
+        mask = torch.randn(1, s.heads, s.rows, s.keys, device="cuda", dtype=s.dtype)
+    elif s.mask == "keys":
+        mask = torch.rand(s.batch, 1, 1, s.keys, device="cuda") < 0.9
+    return one(s.heads, s.rows), one(s.shared, s.keys), one(s.shared, s.keys), mask
 
 
 class Contender(NamedTuple):
@@ -139,17 +138,17 @@ class Contender(NamedTuple):
     call: Callable[[], Any]
 
 
-def by_weft(s: Shape, qkv: Any, tiles: list[TmaTile]) -> list[tuple[str, Any]]:
-    """Names and plans: the old kernel's, and for each tile the best divisions by the model."""
-    q, k, v = qkv
+def by_weft(contest: Contest, given: Any) -> list[tuple[str, Any]]:
+    """Names and plans: other kernels', and for each tile the best divisions by the model."""
+    s, tiles, others = contest
+    q, k, v, mask = given
     request = library.function("attention").request(
-        q, k, v, None, 0.0, s.causal, None, s.heads > s.shared
+        q, k, v, mask, 0.0, s.causal, None, s.heads > s.shared
     )
     made: list[tuple[str, Any]] = []
     tma_model.TILES = {}
     forward.LISTED = 10**6
-    olds = [c for c in forward.candidates(request, False, False)]
-    made.append(("old: " + olds[0].name, olds[0]))
+    made += [("old: " + c.name, c) for c in forward.candidates(request, False, False)[:others]]
     for one in tiles:
         head = next(h for h in (32, 48, 64, 80, 96, 128, 192, 256) if h >= s.head)
         if one.shared(head, 1) > tma_model.SHARED:
@@ -158,8 +157,8 @@ def by_weft(s: Shape, qkv: Any, tiles: list[TmaTile]) -> list[tuple[str, Any]]:
         listed = [c for c in forward.candidates(request, False, False) if "TMA" in c.name]
         seen = []
         for c in listed:
-            kind = ("units" in c.name, "keys in" in c.name)
-            if seen.count(kind) < (4 if "units" in c.name else 2):
+            kind = ("units" in c.name, "keys in" in c.name, "packed" in c.name)
+            if seen.count(kind) < (3 if "units" in c.name else 2):
                 seen.append(kind)
                 word = (
                     f"{c.name} s{one.stages}q{one.slots}" + "t" * one.in_turns + "r" * one.registers
@@ -168,15 +167,19 @@ def by_weft(s: Shape, qkv: Any, tiles: list[TmaTile]) -> list[tuple[str, Any]]:
     return made
 
 
-def errors(s: Shape, qkv: Any, out: torch.Tensor) -> float:
+def errors(s: Shape, given: Any, out: torch.Tensor) -> float:
     worst = 0.0
     for b, h in ((0, 0), (s.batch - 1, s.heads - 1)):
         q, k, v = (
-            x.double() for x in (qkv[0][b, h], *(x[b, h * s.shared // s.heads] for x in qkv[1:]))
+            x.double()
+            for x in (given[0][b, h], *(x[b, h * s.shared // s.heads] for x in given[1:3]))
         )
         scores = q @ k.mT / math.sqrt(s.head)
         if s.causal:
             scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        if given[3] is not None:
+            mask = given[3].expand(s.batch, s.heads, s.rows, s.keys)[b, h]
+            scores += mask.double() if mask.dtype is not torch.bool else mask.double().log()
         want = scores.softmax(-1) @ v
         worst = max(worst, float((out[b, h].double() - want).norm() / want.norm()))
     return worst
@@ -219,26 +222,50 @@ def eager(call: Callable[[], Any], calls: int = 20) -> float:
     return (time.perf_counter() - start) / calls * 1e6
 
 
-def run(s: Shape, tiles: list[TmaTile], pool: ThreadPoolExecutor) -> dict[str, Any]:
-    torch.manual_seed(0)
-    qkv = tensors(s)
-    plans = by_weft(s, qkv, tiles)
-    runs = list(pool.map(lambda x: built(x[1], qkv), plans))
+class Prepared(NamedTuple):
+    """A call, its tensors, its candidates' names and plans."""
+
+    shape: Shape
+    given: Any
+    names: list[str]
+    plans: list[Any]
+
+
+def prepare(contest: Contest, pool: ThreadPoolExecutor, compiled: dict[Any, Any]) -> Prepared:
+    """Begin to compile the kernels of a call that are not `compiled` yet."""
+    given = tensors(contest.shape)
+    found = by_weft(contest, given)
+    plans = [c.build() for _, c in found]
+    for plan in plans:
+        kernel = plan.steps[-1].kernel
+        if kernel not in compiled:
+            compiled[kernel] = pool.submit(runner, plan, 4, given[0].device)
+    return Prepared(contest.shape, given, [name for name, _ in found], plans)
+
+
+def run(one: Prepared, compiled: dict[Any, Any]) -> dict[str, Any]:
+    s, given = one.shape, one.given
     row: dict[str, Any] = {"shape": s.name, "call": str(s), "us": {}, "error": {}, "failed": {}}
     contenders = []
-    for (name, _), one in zip(plans, runs, strict=True):
-        contenders.append(Contender(name, (lambda f: lambda: f(*qkv, None))(one)))
+    for name, plan in zip(one.names, one.plans, strict=True):
+        error = compiled[plan.steps[-1].kernel].exception()  # waits
+        if error:
+            row["failed"][name] = str(error)[:200]
+            continue
+        launch = runner(plan, 4, given[0].device)
+        contenders.append(Contender(name, (lambda f: lambda: f(*given))(launch)))
     gqa = s.heads > s.shared
     for name, backend in BACKENDS.items():
 
         def call(backend: Any = backend) -> Any:
             with sdpa_kernel(backend):
-                return F.scaled_dot_product_attention(*qkv, is_causal=s.causal, enable_gqa=gqa)
+                return F.scaled_dot_product_attention(*given, is_causal=s.causal, enable_gqa=gqa)
 
         contenders.append(Contender(name, call))
     contenders.append(
         Contender(
-            "sdpa", lambda: F.scaled_dot_product_attention(*qkv, is_causal=s.causal, enable_gqa=gqa)
+            "sdpa",
+            lambda: F.scaled_dot_product_attention(*given, is_causal=s.causal, enable_gqa=gqa),
         )
     )
     graphs = {}
@@ -250,7 +277,7 @@ def run(s: Shape, tiles: list[TmaTile], pool: ThreadPoolExecutor) -> dict[str, A
             if ONCE:
                 continue
             torch.cuda.synchronize()
-            row["error"][c.name] = errors(s, qkv, out)
+            row["error"][c.name] = errors(s, given, out)
             graphs[c.name] = graph(c.call, calls)
         except RuntimeError as e:
             row["failed"][c.name] = str(e)[:200]
@@ -264,10 +291,6 @@ def run(s: Shape, tiles: list[TmaTile], pool: ThreadPoolExecutor) -> dict[str, A
     if best:
         row["eager_best"] = eager(next(c.call for c in contenders if c.name == best))
     return row
-
-
-def built(candidate: Any, qkv: Any) -> Any:
-    return runner(candidate.build(), 4, qkv[0].device)
 
 
 def show(row: dict[str, Any]) -> None:
@@ -290,14 +313,18 @@ def show(row: dict[str, Any]) -> None:
 
 def main() -> None:
     only = [w for w in sys.argv[2:] if not w.startswith("--")]
-    with ThreadPoolExecutor(12) as pool, (OUT / "attention_tiles.jsonl").open("a") as file:
-        for s, tiles in SHAPES:
-            if only and s.name not in only:
-                continue
+    chosen = [x for x in CONTESTS if not only or any(w in x.shape.name for w in only)]
+    torch.manual_seed(0)
+    compiled: dict[Any, Any] = {}
+    pool = ThreadPoolExecutor(os.cpu_count())
+    with (OUT / "attention_tiles.jsonl").open("a") as file:
+        prepared = [prepare(x, pool, compiled) for x in chosen]
+        print(f"{len(compiled)} kernels, {time.monotonic() - START:.0f} s", flush=True)
+        for one in prepared:
             if time.monotonic() - START > LIMIT:
-                print("no time left for", s.name)
+                print("no time left for", one.shape.name, flush=True)
                 continue
-            row = run(s, tiles[:2] if ONCE else tiles, pool)
+            row = run(one, compiled)
             if ONCE:
                 continue
             row["gpu"] = torch.cuda.get_device_name()
@@ -305,6 +332,7 @@ def main() -> None:
             file.write(json.dumps(row) + "\n")
             file.flush()
             show(row)
+    pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":

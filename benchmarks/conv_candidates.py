@@ -1,7 +1,8 @@
-"""Times candidates of 16-bit convolutions, and cuDNN, on the layers of ResNet-50 on a GPU.
+"""Times candidates of 16-bit convolutions, and cuDNN, on layers of public models on a GPU.
 
     PYTHONPATH=src python benchmarks/conv_candidates.py --record FILE.jsonl
     PYTHONPATH=src python benchmarks/conv_candidates.py --only "64->64 56" --passes forward --most 8
+    PYTHONPATH=src python benchmarks/conv_candidates.py --layers depthwise,patches --formats cl
 
 Processes first compile and check all candidates, against cuDNN and against double precision.
 Then each call is timed by replays of CUDA graphs in turns: candidates, and cuDNN's fastest
@@ -19,6 +20,7 @@ import math
 import multiprocessing
 import os
 import random
+import re
 import statistics
 import threading
 import time
@@ -35,25 +37,42 @@ from weft.ops.core.runner import runner
 from weft.ops.sweep.time import as_called
 
 PASSES = ("forward", "input", "weight")
-BATCH, LAUNCHES, ROUNDS = 64, 8, 7
-KINDS = ("boxes", "pipelined", "")
+LAUNCHES, ROUNDS = 8, 7
+KINDS = ("boxes", "patches", "depthwise tiles", "channels last", "pipelined", "")
 """Kinds of candidates by a word of their names; the last one is all others."""
+NEAR = 1.4
+"""Modelled times of candidates that are timed, relative to the least."""
 
 
 class Layer(NamedTuple):
-    """A convolution: channels, extent, filters, taps, stride."""
+    """A convolution: channels, extent, filters, taps, stride, images."""
 
     c: int
     size: int
     k: int
     taps: int
     stride: int = 1
+    batch: int = 64
+    depthwise: bool = False
+
+    @property
+    def pad(self) -> int:
+        return self.taps // 2 if self.taps > self.stride or self.taps == 1 else 0
+
+    @property
+    def groups(self) -> int:
+        return self.c if self.depthwise else 1
 
     def __str__(self) -> str:
-        return f"{self.c}->{self.k} {self.size} k{self.taps}s{self.stride}"
+        words = f"{self.c}->{self.k} {self.size} k{self.taps}s{self.stride} n{self.batch}"
+        return words + " depthwise" * self.depthwise
 
 
-LAYERS = (
+def _depthwise(c: int, size: int, taps: int, stride: int = 1, batch: int = 32) -> Layer:
+    return Layer(c, size, c, taps, stride, batch, depthwise=True)
+
+
+RESNET50 = (
     *(Layer(64, 56, 64, 3), Layer(128, 56, 128, 3, 2), Layer(128, 28, 128, 3)),
     *(Layer(256, 28, 256, 3, 2), Layer(256, 14, 256, 3), Layer(512, 14, 512, 3, 2)),
     *(Layer(512, 7, 512, 3), Layer(3, 224, 64, 7, 2)),
@@ -63,6 +82,23 @@ LAYERS = (
     *(Layer(256, 14, 1024, 1), Layer(1024, 14, 256, 1), Layer(1024, 14, 512, 1)),
     *(Layer(512, 7, 2048, 1), Layer(2048, 7, 512, 1)),
 )
+SETS = {
+    "resnet50": RESNET50,
+    "depthwise": (  # of EfficientNet-B0, MobileNetV3 and ConvNeXt
+        *(_depthwise(32, 112, 3), _depthwise(96, 112, 3, 2), _depthwise(144, 56, 5, 2)),
+        *(_depthwise(480, 14, 5), _depthwise(672, 14, 5, 2), _depthwise(1152, 7, 5)),
+        *(_depthwise(96, 56, 7), _depthwise(384, 14, 7), _depthwise(768, 7, 7, batch=16)),
+    ),
+    "patches": (  # of ViT-B/16, ViT-L/14, DINOv2 and Stable Diffusion 3
+        *(Layer(3, 224, 768, 16, 16, 8), Layer(3, 224, 768, 16, 16, 100)),
+        *(Layer(3, 224, 1024, 14, 14, 128), Layer(3, 518, 1024, 14, 14, 8)),
+        Layer(16, 128, 1536, 2, 2, 16),
+    ),
+    "small": (  # one tap, few tiles
+        *(Layer(240, 14, 80, 1, batch=32), Layer(320, 7, 1280, 1, batch=3)),
+        Layer(1152, 7, 320, 1, batch=32),
+    ),
+}
 
 
 class Work(NamedTuple):
@@ -86,7 +122,7 @@ class Call(NamedTuple):
 def call(work: Work, batch: int) -> Call:
     layer, last = work.layer, work.last
     order = torch.channels_last if last else torch.contiguous_format
-    pad = layer.taps // 2
+    pad = layer.pad
     out = (layer.size + 2 * pad - layer.taps) // layer.stride + 1
     generator = torch.Generator("cuda").manual_seed(1)
 
@@ -95,18 +131,19 @@ def call(work: Work, batch: int) -> Call:
         return x.half().contiguous(memory_format=order)
 
     x = made(batch, layer.c, layer.size, layer.size)
-    weight = made(layer.k, layer.c, layer.taps, layer.taps)
+    groups = layer.groups
+    weight = made(layer.k, layer.c // groups, layer.taps, layer.taps)
     options = ([layer.stride] * 2, [pad] * 2, [1, 1])
-    rest = (*options, 1, "fp32")
+    rest = (*options, groups, "fp32")
     if work.which == "forward":
         args: tuple[Any, ...] = (x, weight, None, *rest)
-        return Call("conv2d", args, 3, lambda x, w, _: torch.conv2d(x, w, None, *options))
+        return Call("conv2d", args, 3, lambda x, w, _: torch.conv2d(x, w, None, *options, groups))
     dy = made(batch, layer.k, out, out)
     wants = [work.which == "input", work.which == "weight", False]
 
     def backward(dy: Any, x: Any, weight: Any) -> Any:
         results = torch.ops.aten.convolution_backward(
-            dy, x, weight, None, *options, False, [0, 0], 1, wants
+            dy, x, weight, None, *options, False, [0, 0], groups, wants
         )
         return results[wants.index(True)]
 
@@ -118,16 +155,15 @@ def call(work: Work, batch: int) -> Call:
 
 
 def candidates(made: Call, most: int) -> list[Candidate]:
-    """The cheapest of each kind."""
+    """The cheapest of each kind, if they are near the cheapest of all."""
     function = library.function(made.op)
     request = function.request(*function.bound(made.args, {}))
     ranked = sorted(function.definition.candidates(request), key=lambda c: c.cost)
+    ranked = [c for c in ranked if c.cost < NEAR * ranked[0].cost]
     found: list[Candidate] = []
     for kind in KINDS:
-        own = [c for c in ranked if kind in c.name and c not in found]
-        if not kind:
-            own = [c for c in own if not any(word in c.name for word in KINDS[:-1])]
-        found += own[: most if kind == "boxes" else max(1, most // 2) if kind else 1]
+        own = [c for c in ranked if next(word for word in KINDS if word in c.name) == kind]
+        found += own[: max(1, most // 2) if kind == "pipelined" else most if kind else 1]
     return found
 
 
@@ -138,10 +174,10 @@ def error(got: Any, want: Any) -> float:
 def check(task: tuple[Work, int]) -> tuple[str, dict[str, float]]:
     """Errors of all candidates and of cuDNN, relative to double precision."""
     work, most = task
-    made = call(work, BATCH)
+    made = call(work, work.layer.batch)
     tensors = made.args[: made.tensors]
     found = {}
-    small = call(work, 4)
+    small = call(work, min(4, work.layer.batch))
     wide = [None if t is None else t.double() for t in small.args[: small.tensors]]
     want = small.torch(*wide)
     for candidate in candidates(made, most):
@@ -188,7 +224,7 @@ def timed(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def measure(work: Work, most: int, errors: dict[str, float], eager: bool) -> dict[str, Any]:
-    made = call(work, BATCH)
+    made = call(work, work.layer.batch)
     tensors = made.args[: made.tensors]
     device = tensors[0].device
     found = [c for c in candidates(made, most) if errors.get(c.name, 1.0) < 2e-3]
@@ -249,7 +285,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--passes", default=",".join(PASSES))
     parser.add_argument("--formats", default="cl,nchw")
-    parser.add_argument("--only", default="", help="words of a call")
+    parser.add_argument("--layers", default="resnet50", help=", ".join(SETS))
+    parser.add_argument("--only", default="", help="a regular expression for calls")
     parser.add_argument("--most", type=int, default=4, help="candidates by boxes of a call")
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--check", type=float, default=60, help="seconds of all checks")
@@ -262,10 +299,11 @@ def main() -> None:
         Work(layer, which, last == "cl")
         for last in options.formats.split(",")
         for which in options.passes.split(",")
-        for layer in LAYERS
-        if not (which == "input" and layer.c == 3)
+        for name in options.layers.split(",")
+        for layer in SETS[name]
+        if not (name == "resnet50" and which == "input" and layer.c == 3)
     ]
-    works = [w for w in works if options.only in str(w)]
+    works = [w for w in works if re.search(options.only, str(w))]
     begin = time.monotonic()
     errors = checked(works, options.most, options.jobs, options.check)
     print(f"{len(errors)} of {len(works)} calls checked, {time.monotonic() - begin:.0f} s")

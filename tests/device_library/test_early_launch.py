@@ -14,3 +14,9 @@ def test_a_kernel_waits_for_the_one_before() -> None:
         run("early_launch", "next", (4, 32), x, y)
         np.testing.assert_array_equal(y, 2 * x + 1)
         x = y
+
+
+def test_a_kernel_that_begins_with_its_turn() -> None:
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    run("early_launch", "square", (4, 32), x, y)
+    np.testing.assert_array_equal(y, x * x)

@@ -20,3 +20,14 @@ def test_a_ring_of_stages(steps: int) -> None:
         kernel[1, 96](weft.tensor_map(given, box=(64,)), y, steps)
     weft.synchronize()
     np.testing.assert_array_equal(current.read(y), (x[1:] * x[:-1]).sum(0))
+
+
+def test_a_turn_skips_stages() -> None:
+    y = current.array(np.zeros(64, np.int32))
+    kernel = weft.cuda(everyday.SOURCES / "device_library" / "pipeline.cu").kernel("skipped")
+    for before in (0, 2):
+        kernel[1, 32](y, before)
+        weft.synchronize()
+        got = current.read(y).reshape(32, 2)[before:]
+        steps = np.arange(before, 32)
+        np.testing.assert_array_equal(got, np.stack([steps % 3, steps // 3 % 2], 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from weft.device import arrays, driver
 from weft.device.base import LaunchConfig
 from weft.device.gpu import guard, machine, native_launch, pending, streams, system
 from weft.device.gpu.call import LaunchSlot, ParameterLayout
-from weft.device.gpu.module import waits_for_grid
+from weft.device.gpu.module import GpuModule, waits_for_grid
 
 needs_no_gpu = pytest.mark.skipif(driver.count() > 0, reason="there is a GPU here")
 
@@ -252,3 +253,46 @@ def test_the_guard_tells_layouts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         "number": (3, None, y),
     }
     assert {name: check(*args) for name, args in wrong.items()} == dict.fromkeys(wrong, 0)
+
+
+def test_two_threads_that_need_shared_memory_leave_the_larger_request() -> None:
+    """The driver keeps the last request, so the smaller one must not come second."""
+    module = GpuModule.__new__(GpuModule)
+    asked, kept, done = threading.Event(), [0], threading.Event()
+
+    def set_attribute(entry: str, attribute: int, value: int) -> None:
+        if value == 100_000:  # the other thread asks while this request is on its way
+            asked.set()
+            done.wait(0.3)
+        kept[0] = value
+
+    vars(module).update(
+        _room={}, _room_lock=threading.Lock(), _static=lambda entry: 0, _set_attribute=set_attribute
+    )
+    smaller = threading.Thread(target=module._make_room, args=("rows", 100_000))
+    smaller.start()
+    asked.wait()
+    module._make_room("rows", 150_000)
+    done.set()
+    smaller.join()
+    assert kept == [150_000]
+    module._make_room("rows", 100_000)
+    module._make_room("other", 1000)  # which every kernel may use
+    assert kept == [150_000]
+
+
+def test_threads_that_ask_for_machine_code_at_once_get_the_same() -> None:
+    """Functions of Python point into it, so what only one thread has would be freed."""
+    guard._code.cache_clear()
+    barrier, found = threading.Barrier(8), list[object]()
+
+    def ask() -> None:
+        barrier.wait()
+        found.append(guard._code()[1])
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8 and len({id(code) for code in found}) == 1

@@ -88,7 +88,7 @@ def test_an_architecture_that_cannot_be_read(own: Path) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["first", "last"])
-@pytest.mark.parametrize("number", [6, 7, 8])
+@pytest.mark.parametrize("number", [6, 7, 8, 9])
 def test_products_go_around_the_ring(number: int, schedule: str) -> None:
     """More steps than stages, and one SM that computes all tiles."""
     found = ladder.find("matmul_bf16")

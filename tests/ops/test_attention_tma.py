@@ -13,6 +13,7 @@ import draw
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.errors import CompileError  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate, Request  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
@@ -58,15 +59,25 @@ class Options(NamedTuple):
     kind: str = ""
     mask: Any = None
     scale: float | None = None
+    window: tuple[int, int] | None = None
 
 
 def attend(q: Any, k: Any, v: Any, options: Options) -> Any:
     """The result and the logarithms of the sums."""
     gqa = q.shape[1] > k.shape[1]
-    arguments = (q, k, v, options.mask, 0.0, options.causal, options.scale, gqa)
+    arguments = (q, k, v, options.mask, 0.0, options.causal, options.scale, gqa, options.window)
     request = on(library.function("attention_lse").request(*arguments), options.sms)
     one = by_tma(forward.candidates(request, False, True), options.kind)
     return runner(one.build(), len(request.inputs), q.device)(q, k, v, options.mask)
+
+
+def in_window(rows: int, keys: int, window: tuple[int, int]) -> Any:
+    """True for the keys that a query sees."""
+    left, right = window
+    distance = torch.arange(keys) - torch.arange(rows)[:, None]
+    return (distance >= (-left if left >= 0 else -rows)) & (
+        distance <= (right if right >= 0 else keys)
+    )
 
 
 def exact(tensors: Sequence[Any], options: Options) -> Any:
@@ -77,8 +88,12 @@ def exact(tensors: Sequence[Any], options: Options) -> Any:
     if options.causal:
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(hidden, -torch.inf)
-    if options.mask is not None:
+    if options.window is not None:
+        scores = scores.masked_fill(~in_window(*scores.shape[-2:], options.window), -torch.inf)
+    if options.mask is not None and options.mask.dtype is torch.bool:
         scores = scores.masked_fill(~options.mask, -torch.inf)
+    elif options.mask is not None:
+        scores = scores + options.mask.double()
     return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
 
 
@@ -106,6 +121,17 @@ CALLS = {
     "heads as rows of a unit": (5, 100, 4, 1, Options(kind=", 1 units")),
     "heads that do not fill a unit": (11, 40, 7, 1, Options(causal=True, sms=1)),
     "a negative scale": (70, 40, 1, 1, Options(scale=-0.1)),
+    "a window": (200, 170, 2, 1, Options(causal=True, window=(37, 0))),
+    "a window on both sides": (200, 170, 2, 1, Options(window=(20, 35))),
+    "a window behind the queries": (
+        150,
+        150,
+        1,
+        1,
+        Options(window=(-1, 20), kind=", keys in 2", sms=20),
+    ),
+    "a window that the last queries do not see": (200, 90, 1, 1, Options(window=(5, 0))),
+    "a window of packed heads": (9, 70, 4, 1, Options(window=(3, 2), kind=", 1 units")),
 }
 
 
@@ -127,6 +153,13 @@ def test_queries_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     compare(operands(300, 70, 2, 1), Options(causal=True, sms=2))
 
 
+def test_registers_that_a_block_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four warpgroups would wait for registers forever on a GPU: they are not compiled."""
+    use(monkeypatch, TILE._replace(warpgroups=4))
+    with pytest.raises(CompileError, match="more registers than the block has"):
+        attend(*operands(300, 16, 1, 1), Options())
+
+
 @pytest.mark.parametrize("head", [32, 256])
 def test_heads(head: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, TILE._replace(slots=1, warpgroups=1 if head == 32 else 2), head)
@@ -134,10 +167,48 @@ def test_heads(head: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mask() -> None:
-    """A row that sees no key is 0."""
+    """A row that sees no key is 0. Rows of 40 bytes are no whole vectors: the mask is padded."""
     mask = draw.seeded(5).normal(2, 1, 70, 40) > 0
     mask[:, :, 3] = False
     compare(operands(70, 40, 1, 1), Options(mask=mask))
+
+
+MASKS = {
+    "of each head": ((1, 2, 150, 72), Options(causal=True)),
+    "of each batch": ((2, 1, 150, 72), Options(sms=1)),
+    "that all queries share": ((2, 1, 1, 72), Options()),
+    "whose rows are no whole vectors": ((2, 2, 150, 35), Options(scale=0.3)),
+    "of few keys, for units that share tiles": ((2, 2, 150, 24), Options(kind=", 3 units")),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_added_mask(mask: str) -> None:
+    shape, options = MASKS[mask]
+    added = drawn(*shape, seed=5)
+    added[..., 7] = -torch.inf
+    compare(operands(150, shape[-1], 2, 1), options._replace(mask=added))
+
+
+def test_added_mask_of_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of two slabs, and keys in parts."""
+    use(monkeypatch, TILE._replace(keys=48))
+    mask = draw.seeded(5).normal(1, 2, 100, 200)
+    compare(operands(100, 200, 2, 2), Options(mask=mask, kind=", keys in 2", sms=20))
+
+
+def test_added_mask_in_a_window() -> None:
+    mask = drawn(1, 2, 150, 72, seed=5)
+    compare(operands(150, 72, 2, 1), Options(mask=mask, window=(33, 4)))
+
+
+def test_mask_of_packed_heads() -> None:
+    mask = drawn(2, 1, 5, 40, seed=5)
+    compare(operands(5, 40, 4, 1), Options(mask=mask, kind=", 1 units"))
+
+
+def test_heads_packed_under_a_causal_mask() -> None:
+    compare(operands(150, 150, 4, 1), Options(causal=True, kind=", 4 heads packed"))
 
 
 def test_operands_of_all_kinds() -> None:
@@ -190,12 +261,16 @@ def test_ragged() -> None:
 def test_sanitized() -> None:
     with weft.sanitize():
         compare(operands(130, 40, 1, 1), Options(causal=True))
+        mask = drawn(2, 1, 130, 40, seed=5)
+        compare(operands(130, 40, 1, 1), Options(causal=True, mask=mask))
 
 
 @pytest.mark.parametrize("schedule", ["last", "random:1"])
 def test_scheduled(schedule: str) -> None:
+    mask = drawn(1, 1, 130, 40, seed=5)
     with weft.schedule(schedule):
         compare(operands(130, 40, 1, 1), Options(causal=True, sms=1))
+        compare(operands(130, 40, 1, 1), Options(causal=True, sms=1, mask=mask))
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,17 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.families.embedding.model import block_of, tables_of  # noqa: E402
+from weft.ops.families.embedding.model import block_of, lists_of, tables_of  # noqa: E402
 
 F = torch.nn.functional
 CASES = {
     "a matrix of indices": ((5, 7), 11, 8, torch.float32, None),
-    "sorted positions": ((4100,), 97, 6, torch.float32, None),
-    "sorted positions and padding": ((4100,), 200, 3, torch.bfloat16, -2),
+    "sorted positions": ((24600,), 97, 6, torch.float32, None),
+    "sorted positions and padding": ((24600,), 200, 3, torch.bfloat16, -2),
+    "listed positions": ((4100,), 97, 6, torch.float32, None),
+    "listed positions and padding": ((4100,), 700, 3, torch.bfloat16, -2),
+    "listed positions of few rows": ((5,), 3, 80, torch.float16, None),
+    "listed positions, several tiles": ((9000,), 1111, 4, torch.float32, 5),
     "tables of blocks": ((4100,), 3, 6, torch.float32, None),
     "tables of blocks, padding": ((50, 90), 96, 40, torch.bfloat16, 2),
     "tables of blocks, several of a row": ((4097,), 7, 300, torch.float16, None),
@@ -62,17 +66,38 @@ def test_rows_and_gradients(subject: str) -> None:
 @pytest.mark.parametrize(
     ("positions", "rows", "chunks", "block"),
     [
-        (1539, 32, 1, (1, 1, 16)),  # 48 positions of a row
-        (2047, 1, 170, (1, 8, 32)),  # columns are cut, to use more SMs
-        (1952, 32767, 2, (63, 2, 1)),  # few positions of a row: threads write several
-        (4, 32767, 35, (58, 35, 1)),
-        (4, 3, 5000, (1, 2048, 1)),
+        (1539, 32, 1, (1, 16)),  # 48 positions of a row
+        (2047, 1, 170, (8, 32)),  # columns are cut, to use more SMs
+        (4000, 1000, 300, (256, 1)),
     ],
 )
 def test_block_of_the_gradient(
     positions: int, rows: int, chunks: int, block: tuple[int, ...]
 ) -> None:
     assert block_of(positions, rows, chunks, sms=132) == block
+
+
+def test_gradient_of_one_frequent_row() -> None:
+    """All positions are one block's, and those of a row are added in order."""
+    index, dy = torch.full((5000,), 300), drawn(5000, 8)
+    index[::7] = 44  # a row of the same block
+    d = library.call("embedding_backward_unsorted")(dy, index, 1000, -1)
+    want = torch.zeros(1000, 8, dtype=torch.float64).index_add_(0, index, dy.double())
+    torch.testing.assert_close(d.double(), want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("positions", "rows", "chunks", "lists"),
+    [
+        (11200, 50257, 192, (8, 192)),  # every block reads all indices
+        (1024, 250880, 256, (12, 256)),  # few indices: more blocks share the work evenly
+        (5, 3, 640, (2, 10)),  # fewer rows than blocks: columns are cut
+    ],
+)
+def test_blocks_that_list_positions(
+    positions: int, rows: int, chunks: int, lists: tuple[int, int]
+) -> None:
+    assert lists_of(positions, rows, chunks) == lists
 
 
 @pytest.mark.parametrize("others", [0, 5000])
@@ -111,7 +136,7 @@ def test_layouts() -> None:
     assert torch.equal(weft.ops.embedding(index, shifted), y)
 
 
-@pytest.mark.parametrize(("count", "rows"), [(12, 4), (4100, 4), (4100, 100)])
+@pytest.mark.parametrize(("count", "rows"), [(12, 4), (4100, 4), (4100, 100), (24600, 100)])
 def test_second_derivative(count: int, rows: int) -> None:
     index, weight = indices(count, rows=rows), drawn(rows, 8).requires_grad_()
     results = []

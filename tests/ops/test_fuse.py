@@ -14,6 +14,9 @@ import weft
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
+from weft.ops.fuse import fused as fused_module  # noqa: E402
+from weft.ops.fuse.program import FusedProgram  # noqa: E402
+
 ROWS, N = 5, 24
 
 
@@ -336,3 +339,40 @@ def test_random_expressions(seed: str, case: int) -> None:
     x, b, c = (generator.normal(s) for s in ((rows, n), (n,), (rows, 1)))
     want = function(x.double(), b.double(), c.double())
     assert torch.allclose(weft.fuse(function)(x, b, c).double(), want, rtol=1e-4, atol=1e-4)
+
+
+def _same_layouts(tensors: Any, types: Any, keep: Any) -> Callable[..., int]:
+    """The guard of a GPU, by Python."""
+    layouts = [(t.dtype, t.shape, t.stride()) for t in tensors]
+    return lambda *given: [(t.dtype, t.shape, t.stride()) for t in given] == layouts
+
+
+def test_a_repeated_call_records_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, a call like the last one looks neither for its program nor for the gradient's."""
+    monkeypatch.setattr(fused_module, "_on_gpu", lambda tensors: True)
+    monkeypatch.setattr(fused_module, "guard", _same_layouts)
+    searched: list[FusedProgram] = []
+    run = FusedProgram.__call__
+    monkeypatch.setattr(
+        FusedProgram, "__call__", lambda self, *args: searched.append(self) or run(self, *args)
+    )
+    function = weft.fuse(lambda gate, up: F.silu(gate) * up)
+    counts = []
+    # Gradients of both tensors, and of the second alone.
+    for seed, needs in enumerate([(True, True)] * 4 + [(False, True)] * 3):
+        values = draw.seeded(seed).normal((3, 5, 24))
+        ours, theirs = ([values[i].to(d) for i in (0, 1)] for d in (torch.float32, torch.float64))
+        for tensors in (ours, theirs):
+            for tensor, need in zip(tensors, needs, strict=True):
+                tensor.requires_grad_(need)
+        before = len(searched)
+        got, want = function(*ours), F.silu(theirs[0]) * theirs[1]
+        got.backward(values[2])
+        want.backward(values[2].double())
+        counts.append(len(searched) - before)
+        _close(got.detach(), want.detach().float(), 2e-6)
+        for a, b, need in zip(ours, theirs, needs, strict=True):
+            assert (a.grad is None) == (not need)
+            if need:
+                _close(a.grad, b.grad.float(), 2e-6)
+    assert counts[:4] == [2, 1, 0, 0]

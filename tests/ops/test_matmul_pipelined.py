@@ -55,9 +55,16 @@ def close(result: Any, want: Any) -> None:
         (PipelinedTile(64, 32), (72, 40, 200), (True, False), HALF, True),
         (PipelinedTile(128, 64, 2), (136, 70, 328), (True, True), BFLOAT, False),
         (PipelinedTile(128, 48), (130, 56, 192), (False, False), HALF, True),
+        (PipelinedTile(64, 32, turns=True), (200, 40, 200), (False, True), BFLOAT, False),
+        (PipelinedTile(128, 32, turns=True), (136, 104, 192), (True, False), HALF, True),
+        (PipelinedTile(64, 32, boxes=True), (200, 40, 136), (False, True), HALF, False),
+        (PipelinedTile(128, 64, boxes=True), (150, 136, 64), (False, False), BFLOAT, False),
     ],
-    ids=["rows and columns", "columns and rows, turned", "columns, two an SM", "rows, turned"],
-)
+    ids=[
+        "rows and columns", "columns and rows, turned", "columns, two an SM", "rows, turned",
+        "warpgroups take turns", "128 rows each, turned", "boxes of 32", "boxes of 64",
+    ],
+)  # fmt: skip
 def test_tiles(
     tile: PipelinedTile, size: tuple[int, int, int], orders: Any, dtype: Any, turned: bool
 ) -> None:
@@ -83,9 +90,13 @@ def test_activations_are_as_precise_as_their_results(name: str) -> None:
         "relu": torch.relu, "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
         "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
     }[name]  # fmt: skip
+    a[0, :3] = torch.tensor([60000.0, -60000.0, -30.0])
     bias = torch.zeros(64, dtype=HALF)
+    bias[63] = torch.nan
     got = run("addmm", PipelinedTile(64, 64), False, bias, a, b, name).double()
-    torch.testing.assert_close(got, function(a.double()), rtol=1.5e-3, atol=1e-6)
+    assert got[:, 63].isnan().all()
+    want = function(a[:, :63].double())
+    torch.testing.assert_close(got[:, :63], want, rtol=1.5e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize(("n", "turned"), [(40, False), (37, False), (40, True), (37, True)])
@@ -94,12 +105,16 @@ def test_rows_of_results_begin_anywhere(n: int, turned: bool) -> None:
     close(run("matmul", PipelinedTile(64, 32), turned, a, b), a.double() @ b.double())
 
 
-@pytest.mark.parametrize(("splits", "turned"), [(2, True), (4, False)])
-def test_blocks_of_a_cluster_share_k(splits: int, turned: bool) -> None:
-    """The parts have different lengths."""
+@pytest.mark.parametrize(
+    ("bm", "bn", "splits", "turned"),
+    [(64, 32, 2, True), (64, 32, 4, False), (64, 16, 4, True), (192, 64, 3, False),
+     (192, 80, 4, True)],
+)  # fmt: skip
+def test_blocks_of_a_cluster_share_k(bm: int, bn: int, splits: int, turned: bool) -> None:
+    """The parts have different lengths; shares are of columns, and of rows; many replace stages."""
     a, b = matrix(9, 64 * 5, BFLOAT, False, 5), matrix(64 * 5, 72, BFLOAT, True, 6)
     bias = draw.seeded(7).normal((72,)).to(BFLOAT)
-    tile = PipelinedTile(64, 32, splits=splits)
+    tile = PipelinedTile(bm, bn, splits=splits)
     result = run("addmm", tile, turned, bias, a, b, "relu")
     close(result, (a.double() @ b.double() + bias.double()).clamp(min=0))
 
@@ -126,11 +141,18 @@ def test_each_tile_of_a_block_has_its_bias(turned: bool, schedule: str) -> None:
     close(result, a.double() @ b.double() + bias.double())
 
 
-@pytest.mark.parametrize("splits", [1, 2])
-def test_the_sanitizer_finds_nothing(splits: int) -> None:
+@pytest.mark.parametrize(
+    "tile",
+    [
+        PipelinedTile(64, 32), PipelinedTile(64, 32, splits=2), PipelinedTile(64, 32, turns=True),
+        PipelinedTile(64, 32, boxes=True), PipelinedTile(128, 144, splits=2),
+    ],
+    ids=["whole K", "cluster", "turns", "boxes", "cluster, shares replace stages"],
+)  # fmt: skip
+def test_the_sanitizer_finds_nothing(tile: PipelinedTile) -> None:
     a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)
     with weft.sanitize() as session:
-        run("matmul", PipelinedTile(64, 32, splits=splits), False, a, b, sms=1)
+        run("matmul", tile, False, a, b, sms=1)
     assert not session.findings
 
 
@@ -145,12 +167,19 @@ def test_results_that_were_not_stored_are_not_read(columns: int) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["last", "random:3"])
-def test_every_schedule_gives_the_same(schedule: str) -> None:
+@pytest.mark.parametrize(
+    "tile",
+    [
+        PipelinedTile(64, 32, splits=2), PipelinedTile(64, 32, turns=True),
+        PipelinedTile(128, 144, splits=2), PipelinedTile(64, 32, boxes=True),
+    ],
+    ids=["cluster", "turns", "cluster, shares replace stages", "boxes"],
+)  # fmt: skip
+def test_every_schedule_gives_the_same(tile: PipelinedTile, schedule: str) -> None:
     a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)
-    tile = PipelinedTile(64, 32, splits=2)
-    plain = run("matmul", tile, False, a, b)
+    plain = run("matmul", tile, False, a, b, sms=1)
     with weft.schedule(schedule):
-        assert torch.equal(run("matmul", tile, False, a, b), plain)
+        assert torch.equal(run("matmul", tile, False, a, b, sms=1), plain)
 
 
 @pytest.mark.parametrize("tokens", [1, 16, 77, 700, 4096])

@@ -14,7 +14,8 @@ import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.families.norm import model  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.norm import model, resident  # noqa: E402
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 LIMITS = {F32: 2e-5, F16: 8e-3, BF16: 6e-2}
@@ -70,6 +71,7 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any, str]] = {
     "small planes, odd channels": ((9, 12, 3, 5), BF16, BF16, "dense"),
     "several blocks per channel": ((2, 2, 80, 100), F32, F32, "dense"),
     "channels last": ((3, 8, 5, 5), F32, F32, "channels last"),
+    "channels last, several blocks": ((5, 72, 9, 9), F16, F32, "channels last"),
     "odd channels last": ((3, 37, 7, 5), F32, F32, "channels last"),
     "channels last of two vectors": ((3, 6, 11, 5), BF16, F32, "channels last"),
     "one channel": ((7, 1, 5, 9), F16, F16, "dense"),
@@ -130,6 +132,65 @@ def test_whole_vectors_of_odd_rows(subject: str, monkeypatch: pytest.MonkeyPatch
     assert not session.findings
     for name in ("batch_norm", "batch_norm_apply", "batch_norm_backward"):
         library.function(name).forget()
+
+
+def candidate(op: str, name: str, *args: Any) -> tuple[str, Any]:
+    """The reason of a candidate of an op, and its results."""
+    function = library.function(op)
+    found = {c.name: c for c in function.definition.candidates(function.request(*args))}
+    tensors = [a for a, row in zip(args, function.arguments, strict=True)
+               if row.name in function.tensors]  # fmt: skip
+    run = runner(found[name].build(), len(tensors), torch.device("cpu"))
+    return found[name].why, run(*tensors)
+
+
+WAYS = {"in two passes": "channels", "on chip": "resident", "partly on chip": "resident"}
+ON_CHIP = {
+    "channels last": ((5, 72, 27, 9), F16, F16, "channels last"),
+    "vectors of 8 bytes": ((70, 36, 5), BF16, F32, "channels last"),
+    "planes": ((3, 2, 64, 60), F32, F32, "dense"),
+    "small planes": ((400, 16, 7, 7), F16, F32, "dense"),
+    "planes of 8-byte vectors": ((3, 2, 82, 62), F16, None, "dense"),
+}
+
+
+@pytest.mark.parametrize("subject", ON_CHIP)
+@pytest.mark.parametrize("way", WAYS)
+def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every candidate gives the results of training, with several blocks for a channel."""
+    name = WAYS[way]
+    x, _, _, weight, bias = arguments(*ON_CHIP[subject])
+    dy, dtype = drawn(x.shape, 6, x.dtype).movedim(1, -1).contiguous().movedim(-1, 1), x.dtype
+    if way == "partly on chip":
+        # Six vectors for a thread, and room for two.
+        monkeypatch.setattr(model, "RESIDENT_VECTORS", 6)
+        monkeypatch.setattr(resident, "room_of", lambda *_: 2 * 512 * 16)
+    why, (y, mean, var) = candidate("batch_norm_training", name, x, weight, bias, 1e-5)
+    assert ("100 % on chip" in why) == (way == "on chip")
+    wide = [None if t is None else t.double().requires_grad_() for t in (x, weight, bias)]
+    want = F.batch_norm(wide[0], None, None, *wide[1:], True)
+    want.backward(dy.double())
+    close(y, want, dtype)
+    dims = (0, *range(2, x.dim()))
+    close(mean, x.double().mean(dims), F32)
+    close(var, x.double().var(dims, correction=0), F32)
+    given = (dy, x, mean, var, weight, True, 1e-5, True)
+    why, (dx, dw, db) = candidate("batch_norm_backward", name, *given)
+    assert ("100 % on chip" in why) == (way == "on chip")
+    close(dx, wide[0].grad, dtype)
+    if weight is not None:
+        close(dw, wide[1].grad, dtype)
+        close(db, wide[2].grad, dtype)
+
+
+def test_an_outlier_at_the_start() -> None:
+    """Sums of differences from an element that is far from the others keep their digits."""
+    x = drawn((4, 8, 16, 16), 7, F32).contiguous(memory_format=torch.channels_last)
+    x[0, :, 0, 0] = 3e3
+    _, (_, mean, var) = candidate("batch_norm_training", "resident", x, None, None, 1e-5)
+    wide = x.double()
+    torch.testing.assert_close(var.double(), wide.var((0, 2, 3), correction=0), rtol=1e-4, atol=0)
+    torch.testing.assert_close(mean.double(), wide.mean((0, 2, 3)), rtol=1e-4, atol=0)
 
 
 def test_large_mean() -> None:
@@ -212,8 +273,10 @@ def test_verified() -> None:
     x, mean, var, weight, bias = leaves(arguments((3, 8, 5, 5), F32, F32, "channels last"))
     apply = library.call("batch_norm_apply")
     assert apply.verify(x, mean, var, weight, bias, False, 1e-5).passed
-    statistics = library.call("batch_norm_statistics")
-    assert statistics.verify(x.detach(), mean, var, 0.1).passed
+    assert library.call("batch_norm_statistics").verify(x.detach()).passed
+    assert library.call("batch_norm_training").verify(x, weight, bias, 1e-5).passed
+    found = torch.zeros(8), torch.ones(8)
+    assert library.call("batch_norm_update").verify(mean, var, *found, 0.1, 75).passed
 
 
 X, ONE = torch.zeros(4, 3), torch.ones(3)
@@ -246,7 +309,7 @@ def test_refused(subject: str) -> None:
         call()
 
 
-@pytest.mark.parametrize("subject", ["several blocks per channel", "channels last"])
+@pytest.mark.parametrize("subject", ["several blocks per channel", "channels last, several blocks"])
 def test_sanitized(subject: str) -> None:
     """No kernel reads what nothing wrote, or races."""
     with weft.sanitize() as session:

@@ -157,6 +157,47 @@ def _all(choice: Any) -> tuple[Any, ...]:
     return (choice.used, *choice.others)
 
 
+GRADIENTS = {
+    "several rows of a block": ((40, 136), BF16, "rows and weights"),
+    "columns of a block that are not there": ((7, 72), F16, "rows and weights"),
+    "a block for a row": ((5, 2056), F32, "rows and weights"),
+    "odd rows": ((37, 61), F32, "rows and weights"),
+    "many rows": ((40, 136), BF16, "rows"),
+    "many odd rows": ((37, 61), F32, "rows"),
+}
+
+
+@pytest.mark.parametrize("subject", GRADIENTS)
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_gradients_of_rows_and_weights(name: str, subject: str) -> None:
+    """By one launch for rows and weights, and by one for each."""
+    shape, dtype, candidate = GRADIENTS[subject]
+    x, dy, total = (drawn(shape, 30 + i, dtype) for i in range(3))
+    weight = drawn(shape[1:], 33, dtype)
+    centred = name == "layer_norm"
+    exact = wide([x, weight, drawn(shape[1:], 34)])[: 2 + centred]
+    (y,) = reference(name, exact, shape[1:])
+    torch.autograd.backward([y, exact[0]], [dy.double(), total.double()])
+    mean, rstd = exact[0].mean(1), (exact[0] - centred * exact[0].mean(1, True)).square().mean(1)
+    statistics = [mean.float()] * centred + [(rstd + EPS).rsqrt().float()]
+    call = library.function(f"{name}_backward")
+    args = (dy, x, weight, *(s.detach() for s in statistics), total, list(shape[1:]), True)
+    chosen = next(c for c in _all(call.choice(call.request(*args))) if c.name == candidate)
+    got = runner(chosen.build(), len(args) - 2, dy.device)(*args[:-2])
+    assert len(chosen.build().steps) == (1 if candidate == "rows and weights" else 2)
+    for ours, theirs in zip(got, exact, strict=True):
+        close(ours, theirs.grad, dtype)
+
+
+def test_few_rows_have_more_threads() -> None:
+    """Loads of a row take the time where most threads of the GPU have no work."""
+    for count, threads in ((1, 512), (591, 256), (30000, 64)):
+        x = torch.empty((1, 3584), dtype=BF16).expand(count, 3584)
+        x = x.contiguous() if count < 1000 else torch.empty((count, 3584), dtype=BF16)
+        used = weft.ops.explain(weft.ops.rms_norm, x, (3584,), x[0]).choice.used
+        assert used.why.startswith(f"{threads} threads"), used.why
+
+
 def test_odd_rows_that_have_too_few_registers() -> None:
     """Long rows of two bytes that may begin anywhere are read twice, whole vectors once."""
     for n, name in ((16381, "long rows"), (8191, "long rows"), (1001, "rows"), (16384, "rows")):

@@ -166,7 +166,7 @@ def test_every_width_of_vectors() -> None:
     x = numbers(2, 1, 4, 16, dtype=torch.float16)
     for name, args in (
         ("max_pool_places", (x, 2, [2, 2, 2, 2, 0, 0, 1, 1, 0], False)),
-        ("avg_pool_backward", (x, [2, 1, 8, 32], 2, [2] * 4 + [0, 0, 1, 1, 0], True, 0)),
+        ("avg_pool_backward", (x, [2, 1, 8, 32], 2, [2] * 4 + [0, 0, 1, 1, 0], True, 0, False)),
     ):
         function = library.function(name)
         found = function.definition.candidates(function.request(*args))
@@ -255,6 +255,20 @@ def test_batched_and_compiled() -> None:
     )
     (slope,) = torch.autograd.grad(compiled(leaf).sum(), leaf)
     assert slope.sum() == 3 * 2 * 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_gradient_of_whole_planes(dtype: Any) -> None:
+    """One number for each channel: the gradient has the input's order of memory."""
+    images = numbers(2, 16, 3, 5, dtype=dtype)
+    for x in (images, last(images)):
+        leaf = x.clone(memory_format=torch.preserve_format).requires_grad_()
+        wide = x.double().requires_grad_()
+        dy = numbers(2, 16, 1, 1, seed=4, dtype=dtype)
+        (got,) = torch.autograd.grad(weft.ops.adaptive_avg_pool2d(leaf, 1), leaf, dy)
+        (want,) = torch.autograd.grad(functional.adaptive_avg_pool2d(wide, 1), wide, dy.double())
+        assert got.stride() == x.stride()
+        torch.testing.assert_close(got.double(), want, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.sim

@@ -76,7 +76,11 @@ OPEN_ADDRESS = 1 << 20
 
 def open_map(request: MapRequest, device: int) -> bytes:
     """The map as a GPU's driver encodes it; its first eight bytes are those of the address."""
-    data = _by_driver(replace(request, address=OPEN_ADDRESS), device)
+    from weft.device import tensor_map_limits  # a first launch needs no maps
+
+    placed = replace(request, address=OPEN_ADDRESS)
+    tensor_map_limits.check(placed)  # its errors name the argument, those of the driver do not
+    data = _by_driver(placed, device)
     at = MapFields.ADDRESS
     assert data[at : at + 8] == OPEN_ADDRESS.to_bytes(8, "little"), "the driver's maps have changed"
     return data

@@ -36,7 +36,7 @@ class _Normalise(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, bias: Any, norm: Any, group: TrainingGroup) -> Any:
-        means, variances = library.call("batch_norm_statistics")(x.detach(), None, None, 0.0)
+        means, variances = library.call("batch_norm_statistics")(x.detach())
         # Of all processes: the mean of the variances, and the variance of the means.
         mean = group.mean(means)
         var = group.mean(variances + (means - mean) ** 2)

@@ -8,3 +8,10 @@ __global__ void next(const float* x, float* y) {
     weft::wait_for_kernels();
     y[i] = 2 * x[i] + 1;
 }
+
+// y = x * x, by kernels that begin with their turn.
+__global__ void square(const float* x, float* y) {
+    weft::take_turn();
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = x[i] * x[i];
+}

@@ -30,3 +30,11 @@ __global__ void products(const __grid_constant__ TensorMap x, float* y, int step
     }
     y[i] = sum;
 }
+
+// y[2 i], y[2 i + 1] = the stage and the parity after i steps, which are skipped after `before`.
+__global__ void skipped(int* y, int before) {
+    Turn<3> turn;
+    for (int step = 0; step < before; ++step) turn.next();
+    turn.skip(threadIdx.x - before);
+    y[threadIdx.x * 2] = turn.stage, y[threadIdx.x * 2 + 1] = turn.parity;
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -25,11 +26,28 @@ class Method(ctypes.Structure):
     )
 
 
+_COMPILED: dict[str, tuple[Method, object]] = {}
+"""Functions that have been made. They stay: functions of Python point into them."""
+_compiling = threading.Lock()
+
+
 def compiled(kind: str, name: bytes, text: str) -> tuple[Method, object]:
-    """A function as Python's C interface describes one, and what keeps it loaded."""
+    """A function as Python's C interface describes one, and what keeps it loaded.
+
+    Threads that ask for the first time at once get the same one: nothing would keep the others.
+    """
     from weft.device import jit  # takes long to import, and only GPUs need it here
 
     key = cache.key(kind, jit.identity(), text)
+    with _compiling:
+        if key not in _COMPILED:
+            _COMPILED[key] = _made(key, name, text)
+        return _COMPILED[key]
+
+
+def _made(key: str, name: bytes, text: str) -> tuple[Method, object]:
+    from weft.device import jit
+
     try:
         loaded = jit.load_object(cache.get("native", key) or b"")
     except jit.BadObject:  # not in the cache, or not to be used

@@ -79,6 +79,7 @@ class GpuModule:
         self._kernels: dict[str, Any] = {}
         self._room: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._room_lock = threading.Lock()
         code = driver.core().ObjectCode
         # Loading allocates memory, which a capture in its default mode forbids.
         with driver.current(device), driver.relaxed_capture():
@@ -152,8 +153,7 @@ class GpuModule:
         """Everything about a launch but its parameters and stream, to be used again and again."""
         kernel = self.kernel(entry)
         # Without an opt-in, static and dynamic shared memory have to fit 48 KiB together.
-        if shared_bytes > self._room.get(entry, _DEFAULT_SHARED - self._static(entry)):
-            self._make_room(entry, shared_bytes)
+        self._make_room(entry, shared_bytes)
         if cluster is not None and prod(cluster) > PORTABLE:
             self._set_attribute(entry, driver.LARGE_CLUSTERS, 1)
         return KernelCall(
@@ -208,10 +208,14 @@ class GpuModule:
         return self.attributes(entry)["shared_bytes"]
 
     def _make_room(self, entry: str, nbytes: int) -> None:
-        """Request dynamic shared memory beyond the amount that every kernel may use."""
-        self._set_attribute(entry, _MAX_DYNAMIC_SHARED, nbytes)
-        # The driver keeps the attribute with the kernel: smaller requests need no second call.
-        self._room[entry] = nbytes
+        """Request dynamic shared memory where it is more than the kernel may use so far."""
+        least = self._room.get(entry) or _DEFAULT_SHARED - self._static(entry)
+        # The driver keeps the attribute with the kernel: smaller requests need no second call. Two
+        # threads that both need more must not leave the smaller request.
+        with self._room_lock:
+            if nbytes > self._room.get(entry, least):
+                self._set_attribute(entry, _MAX_DYNAMIC_SHARED, nbytes)
+                self._room[entry] = nbytes
 
     def _set_attribute(self, entry: str, attribute: int, value: int) -> None:
         with driver.current(self.device):

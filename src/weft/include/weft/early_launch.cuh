@@ -20,4 +20,11 @@ __device__ inline void start_next_kernel() {
 #endif
 }
 
+// Does both: lets the next kernel start, and waits for those before. It is the first statement of a
+// short kernel, whose launch takes as long as its work.
+__device__ inline void take_turn() {
+    start_next_kernel();
+    wait_for_kernels();
+}
+
 }  // namespace weft

@@ -28,6 +28,12 @@ struct Turn {
     __device__ void next() {
         if (++stage == STAGES) stage = 0, parity ^= 1;
     }
+    // Goes on by so many stages.
+    __device__ void skip(int stages) {
+        stage += stages;
+        parity ^= stage / STAGES & 1;
+        stage %= STAGES;
+    }
     // Returns the stage before this one.
     __device__ int before() const { return (stage ? stage : STAGES) - 1; }
 };

@@ -17,9 +17,8 @@ template <int V>
 __global__ void __launch_bounds__(256)
     statistics(const float* x, float* mean, float* var, float* found, int* counters, int N, int C,
                int S) {
-    channel_statistics<float, float, Walk<V, false>>(x, mean, var, nullptr, nullptr,
-                                                     reinterpret_cast<Moments*>(found), counters,
-                                                     shape<V>(N, C, S), float(N) * S, 0);
+    channel_statistics<float, Walk<V, false>>(x, mean, var, reinterpret_cast<Moments*>(found),
+                                              counters, shape<V>(N, C, S), float(N) * S);
 }
 
 template <int V>

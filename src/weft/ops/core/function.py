@@ -130,7 +130,8 @@ class Function:
         trace.OPS[self.definition.name] = self
 
     def request(self, *args: Any) -> Request:
-        """The request of a call; raises for invalid arguments."""
+        """The request of a call; raises for invalid arguments. The last ones may be left out."""
+        args = (*args, *(a.default_value for a in self.arguments[len(args) :]))
         pairs = zip(self.arguments, args, strict=True)
         named = {a.name: arguments.as_torch_passes(a, value) for a, value in pairs}
         inputs = [named.pop(n) for n in self.tensors]

@@ -15,6 +15,7 @@ import torch
 from weft.device import devices, tensor_map
 from weft.device.base import LaunchConfig, LaunchTarget, PreparedLaunch
 from weft.device.gpu.addressed_launch import AddressedLaunch, addressed
+from weft.device.gpu.facts import facts
 from weft.ops.core.plan import (
     COUNTERS,
     PARTIALS,
@@ -30,6 +31,8 @@ from weft.ops.core.plan import (
     result,
 )
 
+EARLY = (9, 0)
+"""The first compute capability whose kernels start early."""
 Run = Callable[..., Any]
 """Takes the input tensors (None for an omitted one), then the words; returns the outputs."""
 
@@ -133,12 +136,13 @@ class Prepared(NamedTuple):
 def prepare(step: Step, device: int) -> Prepared:
     """Load the kernel of a step on a GPU."""
     cluster = None if step.cluster is None else _three(step.cluster)
-    config = LaunchConfig(_three(step.grid), _three(step.block), step.shared, cluster, step.early)
+    gpu = devices.real(device)
+    early = step.early and facts(device).compute_capability >= EARLY
+    config = LaunchConfig(_three(step.grid), _three(step.block), step.shared, cluster, early)
     kernel, packer = step.kernel, step.kernel.packer
     params = packer.pack([_open(a, device) if _is_address(a) else a for a in step.args])[0]
     fields = zip(step.args, packer.params, strict=True)
     offsets = [(argument, field.offset) for argument, field in fields if _is_address(argument)]
-    gpu = devices.real(device)
     kernel.check(config, gpu)
     launch = gpu.prepare(LaunchTarget(kernel.program.on(gpu), kernel.entry, config), packer)
     return Prepared(launch, params, offsets)

@@ -177,7 +177,8 @@ def _fetch(operand: FusedOperand, access: ElementAccess, vector: int, rank: int)
 def _head(names: Names, parameters: str) -> list[str]:
     bounds = f"__launch_bounds__({model.BLOCK})"
     text = f"fused({names.parameters}, {parameters}) {{"
-    return [*names.includes, "", f'extern "C" __global__ void {bounds}', text, *names.made_masks()]
+    start = [f'extern "C" __global__ void {bounds}', text, "    take_turn();"]
+    return [*names.includes, "", *start, *names.made_masks()]
 
 
 def _vector_body(

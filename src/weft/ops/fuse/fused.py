@@ -10,7 +10,7 @@ import torch
 
 from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError, Error
-from weft.ops.core.eager import PLAIN, plain
+from weft.ops.core.eager import PLAIN, differentiable, plain
 from weft.ops.core.runner import Run
 from weft.ops.fuse.arguments import Arguments, arguments_of
 from weft.ops.fuse.compiled import in_graph, registered
@@ -31,6 +31,13 @@ class _Quick(NamedTuple):
     alive: Sequence[object] = ()
 
 
+class _QuickGradient(NamedTuple):
+    """The last backward pass on a GPU; `needs`: the inputs whose gradients it computed."""
+
+    needs: tuple[bool, ...] = ()
+    quick: _Quick = _Quick(never)
+
+
 class Fused:
     """A function of tensors that runs as few kernels. Made by `weft.fuse`.
 
@@ -47,23 +54,25 @@ class Fused:
         self._last: FusedProgram | None = None
         self._quick = _Quick(never)
         self._quicks: dict[FusedProgram, _Quick] = {}
+        self.gradient = _QuickGradient()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return in_graph(self._number, args, kwargs)
         quick = self._quick
-        if not kwargs and quick.guard(*args) and plain() and not _special(args):
+        if not kwargs and quick.guard(*args) and plain() and not _negated(args):
             self._last = quick.program
-            return quick.run(*args)
+            return _RECORDED(self, quick, *args) if _wanted(args) else quick.run(*args)
         rest, tensors = arguments_of(self.name, args, kwargs)
         if _observed(tensors):
             return self.function(*args, **kwargs)
         if _wanted(tensors):
-            return _Differentiable.apply(self, rest, *tensors)
-        tensors = [t.resolve_neg() for t in tensors]
-        results = self.forward(rest, tensors)[0]
-        if tensors[0].is_cuda and rest.shape is None and len(tensors) == len(args):
-            self._quick = self._repeated(self.program(rest, tensors), args)
+            results = _Differentiable.apply(self, rest, *tensors)
+        else:
+            results = self.forward(rest, [t.resolve_neg() for t in tensors])[0]
+        alone = rest.shape is None and len(tensors) == len(args)
+        if _on_gpu(tensors) and alone and not _negated(tensors):
+            self._quick = self.repeated(self.program(rest, tensors), args)
         return results
 
     @property
@@ -99,6 +108,13 @@ class Fused:
         gradients: Sequence[torch.Tensor], starts: Starts,
     ) -> Any:  # fmt: skip
         """The gradients of the wanted tensors, by those of the results."""
+        return self.gradients(rest, tensors, wanted, gradients, starts)[0]
+
+    def gradients(
+        self, rest: Arguments, tensors: Sequence[torch.Tensor], wanted: tuple[int, ...],
+        gradients: Sequence[torch.Tensor], starts: Starts,
+    ) -> tuple[Any, FusedProgram]:  # fmt: skip
+        """The gradients as `backward` returns them, and the program that computed them."""
 
         def make() -> Callable[..., Any]:
             return gradient_of(self._of_tensors(rest), len(tensors), wanted)
@@ -112,7 +128,7 @@ class Fused:
                 allowed="torch.nn.functional.dropout, whose numbers can be computed again",
                 next="draw the numbers before the call and pass them as an argument",
             )
-        return program(values, starts)
+        return program(values, starts), program
 
     def _program(
         self, key: Any, make: Callable[[], Callable[..., Any]], tensors: Sequence[torch.Tensor]
@@ -127,7 +143,7 @@ class Fused:
         self._last = program
         return program
 
-    def _repeated(self, program: FusedProgram, tensors: Sequence[torch.Tensor]) -> _Quick:
+    def repeated(self, program: FusedProgram, tensors: Sequence[torch.Tensor]) -> _Quick:
         """Let later calls with tensors like these repeat a program."""
         if program not in self._quicks:
             run, alive = program.direct(), list[object]()
@@ -163,14 +179,51 @@ class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
         return tuple(results)
 
 
+def _repeat(fused: Fused, quick: _Quick, *tensors: torch.Tensor) -> Any:
+    return quick.run(*tensors)
+
+
+def _setup(ctx: Any, args: tuple[Any, ...], results: Any) -> None:
+    ctx.fused, _, *tensors = args
+    ctx.save_for_backward(*tensors)
+
+
+@torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+def _repeat_backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+    fused, tensors, needs = ctx.fused, ctx.saved_tensors, tuple(ctx.needs_input_grad[2:])
+    values, last = (*tensors, *gradients), fused.gradient
+    if last.needs == needs and last.quick.guard(*values) and not _negated(gradients):
+        found = last.quick.run(*values)
+    else:
+        wanted = tuple(i for i, need in enumerate(needs) if need)
+        found, program = fused.gradients(_alone(len(tensors)), tensors, wanted, gradients, {})
+        if _on_gpu(tensors) and not _negated(gradients):
+            fused.gradient = _QuickGradient(needs, fused.repeated(program, values))
+    left = iter(found)
+    return None, None, *(next(left) if need else None for need in needs)
+
+
+_RECORDED = differentiable("fused", _repeat, _setup, _repeat_backward)
+"""Repeats the last call of a fused function, and records its gradient."""
+
+
+def _alone(count: int) -> Arguments:
+    """The arguments of a call with so many tensors, and nothing else."""
+    return Arguments((None,) * count, tuple(range(count)), None)
+
+
+def _on_gpu(tensors: Sequence[torch.Tensor]) -> bool:
+    return bool(tensors[0].is_cuda)
+
+
 def _wanted(tensors: Sequence[torch.Tensor]) -> bool:
     """True if a call must record its gradient."""
     return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
 
 
-def _special(tensors: Sequence[torch.Tensor]) -> bool:
-    """True if a call depends on more than the guard sees."""
-    return _wanted(tensors) or any(t.is_neg() for t in tensors)
+def _negated(tensors: Sequence[torch.Tensor]) -> bool:
+    """True if a tensor's numbers have other signs than those in memory, which no guard sees."""
+    return any(t.is_neg() for t in tensors)
 
 
 def _observed(tensors: Sequence[torch.Tensor]) -> bool:

@@ -109,7 +109,7 @@ def _elementwise(
         divisors = [v for z in walk.sizes[1:] for v in (z, *_signed(divisor(z, bits), bits))]
         args = (*pointers, n, *divisors, *(t for s in walk.strides[1:] for t in s))
     grid = cdiv(n, model.BLOCK * vector * unrolled)
-    step = Step(_kernel(text, "fused"), (grid,), (model.BLOCK,), args)
+    step = Step(_kernel(text, "fused"), (grid,), (model.BLOCK,), args, early=True)
     return Launch(Plan((step,), tuple(outputs)), text, ())
 
 
@@ -189,7 +189,8 @@ def _by_rows(group: FusionGroup, layouts: Sequence[Layout], recorded: bool) -> L
     outputs = [Buffer(shape_of(n), dtype_of(n)) for n in group.results]
     args = (*_pointers(group, len(layouts), recorded), group.rows, group.n, *(s[0] for s in steps))
     exact = str(vectors * threads == chunks).lower()
-    step = Step(_kernel(text, f"fused<{threads}, {exact}>"), (grid,), (block,), args)
+    kernel = _kernel(text, f"fused<{threads}, {exact}>")
+    step = Step(kernel, (grid,), (block,), args, early=True)
     return Launch(Plan((step,), tuple(outputs)), text, tuple(copied))
 
 

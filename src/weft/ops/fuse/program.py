@@ -123,12 +123,18 @@ class FusedProgram:
             return None
         several = isinstance(self.output, tuple)
         wanted = list(self.output) if several else [self.output]
-        if step.made.dense or wanted != step.group.results or several != (len(wanted) > 1):
+        made = step.group.results
+        if step.made.dense or several != (len(wanted) > 1) or len(wanted) != len(made):
+            return None
+        if set(wanted) != set(made):
             return None
         run, order = step.run, [self.inputs.index(n) for n in step.arguments]
-        if order == list(range(len(self.inputs))):
-            return run
-        return lambda *tensors: run(*[tensors[i] for i in order])
+        given = run if order == _counted(self.inputs) else _with_inputs(run, order)
+        places = [made.index(n) for n in wanted]
+        if places == _counted(made):
+            return given
+
+        return _with_results(given, places)
 
     @property
     def drawing(self) -> list[Node]:
@@ -151,6 +157,22 @@ class FusedProgram:
                 continue
             lines.append(_kernel_line(step.group))
         return lines
+
+
+def _with_inputs(run: Run, order: Sequence[int]) -> Run:
+    return lambda *tensors: run(*[tensors[i] for i in order])
+
+
+def _with_results(run: Run, order: Sequence[int]) -> Run:
+    def reordered(*tensors: torch.Tensor) -> Any:
+        results = run(*tensors)
+        return tuple([results[i] for i in order])
+
+    return reordered
+
+
+def _counted(values: Sequence[Any]) -> list[int]:
+    return list(range(len(values)))
 
 
 def _collector(output: Any) -> Callable[[Values], Any]:

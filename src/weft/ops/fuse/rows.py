@@ -109,6 +109,7 @@ class _Writer:
             "template <int G, bool EXACT>  // EXACT: G threads hold the row to its last element",
             f"__global__ void __launch_bounds__({size})",
             f"fused({self.names.parameters}, int rows, int n{steps}) {{",
+            "    take_turn();",
             "    constexpr int BESIDE = (G <= 32 ? 128 : G) / G;  // rows of a block",
             "    const int lane = threadIdx.x % G;",
             "    const long long number = (long long)blockIdx.x * BESIDE + threadIdx.x / G;",

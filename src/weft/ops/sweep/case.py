@@ -124,7 +124,8 @@ def arguments(
             tensor.requires_grad_(tensor.is_floating_point() or tensor.is_complex())
     # Without memory: a call that PyTorch fails in is still one of weft.
     results = as_tuple(case.torch(*map(_without_memory, tensors), **call.options))
-    gradients = tuple(_gradient(r, device, generator) for r in results if r.requires_grad)
+    made = [_gradient(r, device, generator) for r in results if r.requires_grad]
+    gradients = tuple(_in_format(gradient, tensors[0]) for gradient in made)
     return Arguments(tensors, call.options, gradients)
 
 
@@ -139,6 +140,16 @@ def _gradient(result: torch.Tensor, device: str, generator: torch.Generator | No
         return torch.ones(result.shape, dtype=result.dtype, device=device)
     drawn = torch.randn(result.shape, device=generator.device, generator=generator)
     return drawn.to(device, result.dtype)
+
+
+def _in_format(gradient: torch.Tensor, x: torch.Tensor | None) -> torch.Tensor:
+    """The gradient with its channels last if those of x are: the next layer would make it so."""
+    last = torch.channels_last
+    if x is None or x.dim() != 4 or gradient.dim() != 4 or x.is_contiguous():
+        return gradient
+    return (
+        gradient.contiguous(memory_format=last) if x.is_contiguous(memory_format=last) else gradient
+    )
 
 
 def _widened(tensor: Any, dtype: torch.dtype) -> Any:

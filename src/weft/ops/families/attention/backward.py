@@ -14,7 +14,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.attention import backward_model as model
-from weft.ops.families.attention import warpgroup_backward
+from weft.ops.families.attention import tma_backward, tma_backward_model, warpgroup_backward
 from weft.ops.families.attention.backward_job import (
     KEY,
     LSE,
@@ -48,7 +48,10 @@ def candidates(request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
     work = Work(job, request.target)
     recomputed = work.candidate("scores recomputed", _recomputed, work.dq, 0.0)
-    made = [recomputed, *_by_warpgroups(work)]
+    by_tma = tma_backward.candidates(job, request.target, RESULTS)
+    if by_tma and tma_backward_model.covers(p, request.target):
+        return by_tma
+    made = [recomputed, *_by_warpgroups(work), *by_tma]
     rounds = _rounds(job, request.target)
     if not rounds:
         return made
@@ -200,7 +203,9 @@ def _by_warpgroups(work: Work) -> list[Candidate]:
     for kernel in kernels:
         stream = warpgroup_backward.stream(job, kernel, gpu)
         parts = work.parts(stream)
-        cost += stream.time(parts, gpu)
+        # Under a causal mask the longest block streams all tiles.
+        longest = stream.seconds / (job.problem.share * parts)
+        cost += max(stream.time(parts, gpu), longest)
         if parts > 1:
             why.append(f"{'queries' if kernel.of_keys else 'keys'} in {parts} parts")
     build = functools.partial(_plan_warpgroups, work, kernels)

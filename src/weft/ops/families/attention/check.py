@@ -14,11 +14,12 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 def check(
     name: str, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float,
-    is_causal: bool, scale: float | None, enable_gqa: bool,
+    is_causal: bool, scale: float | None, enable_gqa: bool, window: Any = None,
 ) -> None:  # fmt: skip
     """Raise ArgumentError for unsupported arguments."""
     shapes = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
     _dtypes(name, query, key, value)
+    check_window(name, window)
     if min(query.dim(), key.dim(), value.dim()) < 2 or len({x.dim() for x in (key, value)}) > 1:
         raise ArgumentError(
             f"weft.ops.{name}: query, key and value must be matrices or batches of them",
@@ -37,11 +38,12 @@ def check(
 
 def check_ragged(
     name: str, query: Any, key: Any, value: Any, cu_seq_q: Any, cu_seq_k: Any, max_q: int,
-    max_k: int, is_causal: bool, scale: float | None, enable_gqa: bool,
+    max_k: int, is_causal: bool, scale: float | None, enable_gqa: bool, window: Any = None,
 ) -> None:  # fmt: skip
     """Raise ArgumentError for unsupported arguments."""
     shapes = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
     _dtypes(name, query, key, value)
+    check_window(name, window)
     if not query.dim() == key.dim() == value.dim() == 3:
         raise ArgumentError(
             f"weft.ops.{name}: query, key and value must have three dimensions",
@@ -74,6 +76,19 @@ def _dtypes(name: str, query: Any, key: Any, value: Any) -> None:
             f"weft.ops.{name}: query, key and value have unsupported dtypes",
             got=", ".join(str(x.dtype) for x in (query, key, value)),
             allowed="one dtype: float32, float16 or bfloat16",
+        )
+
+
+def check_window(name: str, window: Any) -> None:
+    """Raise ArgumentError unless a window is two numbers from -1 on."""
+    if window is None:
+        return
+    pair = [window] if isinstance(window, int) else list(window)
+    if len(pair) != 2 or min(pair) < -1:
+        raise ArgumentError(
+            f"weft.ops.{name}: window is {tuple(pair)}, expected (left, right)",
+            allowed="the numbers of keys before and after a query that it sees; -1: all of them",
+            next="window=(1023, 0)",
         )
 
 

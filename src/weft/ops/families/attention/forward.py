@@ -36,9 +36,14 @@ def candidates(
     job = AttentionJob(p, q, k, v, operands, Pointer(inputs), Pointer(inputs + 1) if lse else None)
     if 0 in (p.batch, p.heads, p.rows, p.width):
         return [Candidate("empty", 0.0, "no elements", lambda: job.plan(()))]
-    made = (_fp32 if p.dtype == torch.float32 else _half)(job, request.target)
-    ranked = sorted(made, key=lambda c: c.cost)[:LISTED]
-    return [Candidate(c.name, c.cost + operands.cost, c.why, c.build) for c in ranked]
+    return ranked(job, request.target)
+
+
+def ranked(job: AttentionJob, gpu: Target) -> list[Candidate]:
+    """The candidates of a job, those with the least modelled time first."""
+    made = (_fp32 if job.problem.dtype == torch.float32 else _half)(job, gpu)
+    least = sorted(made, key=lambda c: c.cost)[:LISTED]
+    return [Candidate(c.name, c.cost + job.operands.cost, c.why, c.build) for c in least]
 
 
 class _Grid(NamedTuple):
@@ -60,6 +65,8 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
             grid = _Grid(tiles, parts, pack)
             build = functools.partial(_plan_half, job, tile, grid, gpu)
             made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
+    if job.pages is not None:
+        return made
     return made + warpgroup.candidates(job, gpu) + tma.candidates(job, gpu)
 
 
@@ -102,7 +109,8 @@ def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -
     split = str(grid.parts > 1).lower()
     shape = (p.head, tile.queries, tile.keys, tile.warps, tile.stages, p.mask, split, p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), *shape, tile.key_warps)))
-    kernel = source.kernel("attention/forward.cu", f"attend<{words}>")
+    file = "attention/forward.cu" if job.pages is None else "attention/paged.cu"
+    kernel = source.kernel(file, f"attend<{words}>")
     shared = tile.shared(p.head, grid.parts)
     return _plan(job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu)
 
@@ -124,8 +132,11 @@ def _plan(
     heads = p.batch * p.heads // pack
     at_once = model.heads_at_once(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once, job.operands.elementwise)
-    args = (*job.pointers, *partial, problem, *p.random)
-    return job.plan((Step(kernel, (tiles * parts,), (threads,), args, shared),), scratch)
+    args = (*job.pointers, *partial, problem, *(job.pages or p.random))
+    early = gpu.capability >= (9, 0)
+    return job.plan(
+        (Step(kernel, (tiles * parts,), (threads,), args, shared, early=early),), scratch
+    )
 
 
 def _partial(

@@ -8,6 +8,14 @@ from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.families.attention.problem import Operand, Operands, Problem
 
 
+class Pages(NamedTuple):
+    """Keys and values in pages: the table of pages, the keys of a page, pages of a sequence."""
+
+    table: Pointer
+    size: int
+    most: int
+
+
 class AttentionJob(NamedTuple):
     """A forward call: the problem, its operands, and the numbers of its results."""
 
@@ -18,6 +26,7 @@ class AttentionJob(NamedTuple):
     operands: Operands
     out: Pointer
     lse: Pointer | None
+    pages: Pages | None = None
 
     @property
     def pointers(self) -> tuple[Argument, ...]:

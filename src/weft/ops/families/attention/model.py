@@ -13,7 +13,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import SM_READ_BANDWIDTH
 from weft.ops.core.target import Target
-from weft.ops.families.attention.problem import HEADS, Problem
+from weft.ops.families.attention.problem import FREE, HEADS, UNIFORM, WINDOW, Problem
 
 RESIDENT = 2
 """Blocks that an SM holds of most kernels."""
@@ -41,6 +41,19 @@ def heads_at_once(p: Problem, gpu: Target, tiles: int, heads: int) -> int:
     fit = max(1, gpu.l2 // 2 // max(size, 1)) * p.group
     least = cdiv(2 * RESIDENT * gpu.sms, tiles + 1) if p.causal else 1
     return cdiv(heads, max(1, heads // max(fit, least)))
+
+
+MASK_SCORE = 0.22e-9
+"""Seconds of an SM for a score whose mask is read from global memory, element by element."""
+SHARED_MASK_SCORE = 0.013e-9
+"""The same for a mask whose tiles TMA copies to shared memory."""
+
+
+def mask_time(p: Problem, scores: float, shared: bool) -> float:
+    """Seconds of an SM for the mask of so many scores."""
+    if p.mask in (FREE, UNIFORM, WINDOW):
+        return 0.0
+    return scores * (SHARED_MASK_SCORE if shared else MASK_SCORE)
 
 
 # ---- forward, f16 and bf16 ---------------------------------------------------------------------
@@ -82,7 +95,7 @@ class ForwardTile(NamedTuple):
         most = cdiv(blocks, gpu.sms)
         at_once = min(most, self.resident)
         keys = cdiv(p.keys, parts) * p.share
-        if p.causal:  # tiles on the diagonal are computed whole
+        if p.share < 1:  # tiles on the diagonal are computed whole
             keys = min(cdiv(p.keys, parts), keys + (self.queries + self.keys) / 2 / parts)
         reach = (p.causal and self.causal_reach) or self.reach
         rate = 2 * gpu.tf32 / gpu.sms * reach
@@ -90,9 +103,11 @@ class ForwardTile(NamedTuple):
             count = cdiv(math.ceil(keys), self.keys)
             alone = count * (SHARED_TILE_LATENCY + 4 * self.keys * p.head / SM_READ_BANDWIDTH)
             work = 4 * self.queries * count * self.keys * p.head / rate
+            work += mask_time(p, self.queries * count * self.keys, shared=False)
             busy = cdiv(most, at_once) * max(alone, at_once * work)
         else:
             work = 4 * self.queries * keys * p.head / rate
+            work += mask_time(p, self.queries * keys, shared=False)
             work *= max(1.0, self.resident / at_once / 2)  # too few warps hide no latency
             read = 2 * 2 * keys * p.head / SM_READ_BANDWIDTH / at_once
             busy = most * (max(work, read) + BLOCK_OVERHEAD)
@@ -257,6 +272,7 @@ class WarpgroupTile(NamedTuple):
         """Modelled seconds: those of the SM with the most tiles, at least the memory traffic."""
         rate = 2 * gpu.tf32 / gpu.sms * self.reach
         block = 4 * self.queries * self.keys * p.head / rate
+        block += mask_time(p, self.queries * self.keys, shared=False)
         longest = QUERY_TILE_OVERHEAD + cdiv(p.seen_keys, self.keys) * block
         work = cdiv(tiles, gpu.sms) * longest
         if p.causal:  # the last tiles of keys are seen in part
@@ -278,9 +294,5 @@ WARPGROUP_TILES = {
         WarpgroupTile(warpgroups=2, keys=128, reach=0.41),
         WarpgroupTile(warpgroups=2, keys=160, reach=0.44),
     ),
-    96: (WarpgroupTile(warpgroups=2, keys=128, reach=0.5),),
-    128: (WarpgroupTile(warpgroups=2, keys=128, reach=0.57, ordered=False),),
-    192: (WarpgroupTile(warpgroups=2, keys=96, reach=0.63),),
-    256: (WarpgroupTile(warpgroups=2, keys=80, reach=0.66),),
 }
-"""Tiles of warpgroups by head size."""
+"""Tiles of warpgroups by head size; TMA is as fast for larger heads."""

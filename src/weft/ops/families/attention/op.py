@@ -11,7 +11,7 @@ from weft.kernels import cdiv
 from weft.ops.core import eager, library
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
-from weft.ops.families.attention import backward, mask_backward
+from weft.ops.families.attention import backward, mask_backward, paged
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.forward import candidates
 from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
@@ -19,15 +19,17 @@ from weft.ops.families.random.start import start
 
 _OPTIONS = (
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0,"
-    " bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
+    " bool is_causal=False, float? scale=None, bool enable_gqa=False, int[]? window=None) -> "
 )
 _DROPPED = (
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? state, float dropout_p,"
-    " bool is_causal, float? scale, bool enable_gqa, int seed, int offset) -> (Tensor, Tensor)"
+    " bool is_causal, float? scale, bool enable_gqa, int seed, int offset,"
+    " int[]? window=None) -> (Tensor, Tensor)"
 )
 _RAGGED = (
     "(Tensor query, Tensor key, Tensor value, Tensor cu_seq_q, Tensor cu_seq_k, int max_q,"
-    " int max_k, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
+    " int max_k, bool is_causal=False, float? scale=None, bool enable_gqa=False,"
+    " int[]? window=None) -> "
 )
 
 
@@ -39,6 +41,11 @@ def _empty(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
 def _empty_lse(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
     out = _empty(query, key, value)
     return out, query.new_empty(out.shape[:-1], dtype=torch.float32)
+
+
+def _empty_paged(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
+    shape = (*query.shape[:3], value.shape[3])
+    return query.new_empty_strided(shape, result_strides(shape, query.shape, query.stride()))
 
 
 def _empty_ragged(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
@@ -66,14 +73,14 @@ def _empty_gradients(
 
 # ---- gradients ---------------------------------------------------------------------------------
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    query, key, value, added, _, *ctx.options = inputs
+    query, key, value, added, _, *ctx.options, ctx.window = inputs
     ctx.random = 0.0, 0, 0
     ctx.set_materialize_grads(False)  # zeros for logarithms that are not used are a launch
     ctx.save_for_backward(query, key, value, added, None, *output)
 
 
 def _setup_dropped(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, p, causal, scale, shared, seed, offset = inputs
+    *tensors, p, causal, scale, shared, seed, offset, ctx.window = inputs
     ctx.options, ctx.random = (causal, scale, shared), (p, seed, offset)
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*tensors, *output)
@@ -83,17 +90,18 @@ def _gradients(ctx: Any, dout: Any, dlse: Any = None) -> Any:
     query, key, value, added, state, out, lse = ctx.saved_tensors
     dout = torch.zeros_like(out) if dout is None else dout
     given = (dout, _dense(dlse), query, key, value, out, lse, added, state)
-    made = library.call("attention_backward")(*given, None, None, 0, 0, *ctx.options, *ctx.random)
+    options = (*ctx.options, *ctx.random, ctx.window)
+    made = library.call("attention_backward")(*given, None, None, 0, 0, *options)
     of = [d.sum_to_size(x.shape) for d, x in zip(made, (query, key, value), strict=True)]
     of_mask = None
     if ctx.needs_input_grad[3]:
-        scores = library.call("attention_mask_backward")(*given, *ctx.options, *ctx.random)
+        scores = library.call("attention_mask_backward")(*given, *options)
         of_mask = scores.sum_to_size(added.shape)
     return *of, of_mask, *(None,) * (len(ctx.needs_input_grad) - 4)
 
 
 def _setup_ragged(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.max_q, ctx.max_k, ctx.causal, ctx.scale, ctx.shared = inputs
+    *tensors, ctx.max_q, ctx.max_k, ctx.causal, ctx.scale, ctx.shared, ctx.window = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*tensors, *output)
 
@@ -103,9 +111,9 @@ def _ragged_gradients(ctx: Any, dout: Any, dlse: Any = None) -> Any:
     dout = torch.zeros_like(out) if dout is None else dout
     made = library.call("attention_backward")(
         dout, _dense(dlse), query, key, value, out, lse, None, None, starts_q, starts_k, ctx.max_q,
-        ctx.max_k, ctx.causal, ctx.scale, ctx.shared, 0.0, 0, 0,
+        ctx.max_k, ctx.causal, ctx.scale, ctx.shared, 0.0, 0, 0, ctx.window,
     )  # fmt: skip
-    return *made, *(None,) * 7
+    return *made, *(None,) * 8
 
 
 def _dense(dlse: Any) -> Any:
@@ -156,14 +164,16 @@ def _redirect_dropped(op: Any) -> Any:
     dropped = library.call("attention_dropout")
 
     def redirected(
-        query: Any, key: Any, value: Any, mask: Any, p: float, causal: bool, scale: Any, gqa: bool
-    ) -> Any:
+        query: Any, key: Any, value: Any, mask: Any, p: float, causal: bool, scale: Any, gqa: bool,
+        window: Any = None,
+    ) -> Any:  # fmt: skip
         if p == 0:
             return NotImplemented
-        check("attention", query, key, value, mask, p, causal, scale, gqa)
+        check("attention", query, key, value, mask, p, causal, scale, gqa, window)
         calls = cdiv(key.shape[-2], 16)
         seed, offset, state = start("attention", 0, query.device, calls=calls)
-        return dropped(query, key, value, mask, state, p, causal, scale, gqa, seed, offset)
+        options = (p, causal, scale, gqa, seed, offset, window)
+        return dropped(query, key, value, mask, state, *options)
 
     return redirected
 
@@ -216,7 +226,8 @@ DEFINITIONS = (
         """softmax(query key' * scale) value, as torch's scaled_dot_product_attention.
 
         float16 and bfloat16 are multiplied on tensor cores and summed in float32; float32 is
-        computed without tensor cores.
+        computed without tensor cores. window=(left, right): query i sees the keys from i - left up
+        to i + right; -1 is no limit.
         """,
         fake=_empty,
         check=check,
@@ -270,12 +281,30 @@ DEFINITIONS = (
         autocast=None,
     ),
     Definition(
+        name="attention_paged",
+        schema=(
+            "(Tensor query, Tensor key, Tensor value, Tensor block_table, Tensor lengths,"
+            " bool is_causal=False, float? scale=None, int[]? window=None) -> Tensor"
+        ),
+        doc="""attention whose keys and values are in pages, for decoding.
+
+        query is [batch, heads, rows, elements], key and value are [pages, keys of a page, heads,
+        elements]. Sequence b has lengths[b] keys, those from n * (keys of a page) on in page
+        block_table[b, n]. A causal mask and a window end at the last query and the last key.
+        """,
+        fake=_empty_paged,
+        candidates=paged.candidates,
+        check=paged.check_paged,
+        autocast=None,
+    ),
+    Definition(
         name="attention_backward",
         schema=(
             "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
             " Tensor lse, Tensor? attn_mask, Tensor? state, Tensor? cu_seq_q, Tensor? cu_seq_k,"
             " int max_q, int max_k, bool is_causal, float? scale, bool enable_gqa,"
-            " float dropout_p, int seed, int offset) -> (Tensor, Tensor, Tensor)"
+            " float dropout_p, int seed, int offset, int[]? window=None)"
+            " -> (Tensor, Tensor, Tensor)"
         ),
         doc="The gradients of attention's query, key and value.",
         fake=_empty_gradients,
@@ -289,7 +318,7 @@ DEFINITIONS = (
         schema=(
             "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
             " Tensor lse, Tensor attn_mask, Tensor? state, bool is_causal, float? scale,"
-            " bool enable_gqa, float dropout_p, int seed, int offset) -> Tensor"
+            " bool enable_gqa, float dropout_p, int seed, int offset, int[]? window=None) -> Tensor"
         ),
         doc="The gradient of attention's scores, which a mask of their shape would have.",
         fake=lambda dout, dlse, query, key, value, out, lse, attn_mask, *options: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,11 +16,13 @@ from weft.ops.core.plan import Argument, Buffer, Layout, Pointer, Step, Word
 from weft.ops.families.attention.padding import Padding, needs_padding
 from weft.ops.families.elementwise.copies import contiguous
 
-FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM = range(5)
+FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM, WINDOW = range(6)
 """Kinds of mask, as softmax.cuh numbers them."""
 HEADS = (16, 32, 48, 64, 80, 96, 128, 192, 256)
 """Head sizes of the kernels on tensor cores; others are padded in shared memory."""
 FLOAT_HEADS = (32, 64, 96, 128, 192, 256)
+UNLIMITED = 1 << 30
+"""Keys before or after a query that it sees where a window does not limit them."""
 READ_ONCE = 64
 """Up to so many queries or keys, kernels for float32 read an operand about once: a copy of it with
 padded rows takes longer than to read its rows in single elements."""
@@ -120,11 +122,13 @@ class Operands:
 class Problem:
     """The sizes and options of a call, and its results.
 
-    starts  the cumulative lengths of queries and keys of a ragged call
+    starts  the cumulative lengths of queries and keys of a ragged call; the lengths of keys alone
+            where they are in pages
     drop    the probability of dropout
     random  seed and offset of its numbers: the kernels' last arguments
     lead    the batch dimensions
     out     the result
+    window  keys that a query sees before and after its own one; a causal mask leaves none after it
     lse     the logarithms of the sums, whose strides as [batch, heads, rows] are `lse_strides`
     """
 
@@ -148,6 +152,7 @@ class Problem:
     out: Buffer
     lse: Buffer
     lse_strides: tuple[int, int, int]
+    window: tuple[int, int] = (UNLIMITED, UNLIMITED)
 
     @property
     def head(self) -> int:
@@ -158,17 +163,30 @@ class Problem:
     @property
     def seen_keys(self) -> int:
         """Keys that some query may see: a causal mask that starts at the first key hides others."""
-        return min(self.keys, self.rows) if self.causal and self.starts[0] is None else self.keys
+        return min(self.keys, self.rows) if self.causal and self.starts[1] is None else self.keys
 
     @property
     def share(self) -> float:
-        """The share of the scores that a causal mask leaves, for cost models."""
-        if not self.causal or not self.rows or not self.keys:
+        """The share of the scores that a causal mask and a window leave, for cost models."""
+        if not self.rows or not self.keys:
             return 1.0
+        seen = min(1.0, self.reach / self.keys)
+        if not self.causal:
+            return seen
         less, more = sorted((self.rows, self.keys))
         # Past the triangle, queries see all keys; those of ragged batches see all keys before it.
-        whole = (self.starts[0] is None) == (self.rows > self.keys)
-        return (less / 2 + (more - less) * whole) / more
+        whole = (self.starts[1] is None) == (self.rows > self.keys)
+        return min(seen, (less / 2 + (more - less) * whole) / more)
+
+    @property
+    def reach(self) -> int:
+        """Keys that a query sees at most, by its window."""
+        return min(UNLIMITED, sum(self.window) + 1)
+
+    @property
+    def windowed(self) -> bool:
+        """True if a window hides keys that a causal mask leaves."""
+        return self.window[0] < UNLIMITED or 0 < self.window[1] < UNLIMITED
 
     def strides(self, made: Buffer) -> tuple[int, int, int]:
         """Strides of a result as [batch, heads, rows]."""
@@ -186,10 +204,10 @@ class Problem:
         strides = [s for of in (*operands, self.lse_strides, self.mask_strides) for s in of]
         keep = round((1 - self.drop) * 65536)
         return struct.pack(
-            "<19q11ifIfi4x", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
+            "<19q11ifIfi2i4x", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
             self.depth, self.width, self.causal, pack, parts, at_once,
             self.scale * math.log2(math.e), keep, 1 / (1 - self.drop) if keep else 0.0,
-            elementwise,
+            elementwise, *self.window,
         )  # fmt: skip
 
     @property
@@ -213,6 +231,7 @@ def problem_of(
     assert q is not None
     scale = options["scale"]
     scale = 1 / math.sqrt(query[-1]) if scale is None else scale
+    window = _window(options)
     if starts is not None:
         heads, rows, keys = query[1], options["max_q"], options["max_k"]
         batch = _shape(operands.request.inputs[starts[0]])[0] - 1
@@ -234,12 +253,20 @@ def problem_of(
     if given is not None and mask is not None:
         pointer, strides = operands.mask(mask, (*lead, heads, rows, keys))
     return Problem(
-        dtype, batch, heads, group, rows, keys, query[-1], value[-1], options["is_causal"], scale,
-        _mask_kind(given, scale), pointer, strides,
+        dtype, batch, heads, group, rows, keys, query[-1], value[-1], window[1] == 0, scale,
+        _mask_kind(given, scale, window), pointer, strides,
         (None, None) if starts is None else (Pointer(starts[0]), Pointer(starts[1])),
         options.get("dropout_p", 0.0), _random(operands.request, state), lead, out, lse,
-        lse_strides,
+        lse_strides, window,
     )  # fmt: skip
+
+
+def _window(options: Mapping[str, Any]) -> tuple[int, int]:
+    """Keys before and after a query that it sees."""
+    left, right = options.get("window") or (-1, -1)
+    left = UNLIMITED if left < 0 else min(left, UNLIMITED)
+    right = UNLIMITED if right < 0 else min(right, UNLIMITED)
+    return left, 0 if options["is_causal"] else right
 
 
 def _random(request: Request, state: int | None) -> tuple[Argument, Argument, Argument]:
@@ -288,9 +315,12 @@ def result_strides(
     return dense_strides(shape, (*order, last))
 
 
-def _mask_kind(mask: Layout | None, scale: float) -> int:
+def _mask_kind(mask: Layout | None, scale: float, window: tuple[int, int]) -> int:
+    if mask is None and scale > 0:
+        left, right = window
+        return WINDOW if left < UNLIMITED or 0 < right < UNLIMITED else FREE
     if mask is None:
-        return FREE if scale > 0 else UNIFORM
+        return UNIFORM
     if mask.dtype == torch.bool:
         return BOOLEAN
     return ADDED_FLOAT if mask.dtype == torch.float32 else ADDED

@@ -20,6 +20,7 @@ from weft.ops.core.target import Target
 from weft.ops.families.attention import model, tma_model
 from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.problem import Operand, Problem
+from weft.ops.families.attention.tma_mask import CopiedMask, copied_mask
 from weft.ops.families.attention.tma_model import UNIT, TmaTile, Work
 
 CAPABILITY = (9, 0)
@@ -27,6 +28,8 @@ SLAB = 64
 """Columns of a slab: 128 bytes, within which a copy exchanges vectors."""
 TICKETS = 2
 """Counters that blocks draw items from."""
+MOST_PACKED = 8
+"""Heads that are packed at most where there are as many queries as a unit has rows."""
 KINDS = {torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
@@ -46,37 +49,49 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
     p = job.problem
     if gpu.capability != CAPABILITY or p.drop or not _sizes(job)[1]:
         return []
-    made = []
+    made, mask = [], copied_mask(job, gpu)
     for tile in tma_model.TILES.get(p.head, ()):
         for work in _divisions(p, tile, gpu):
+            masks = 0
+            if mask is not None and work.pack == 1:
+                masks = tile.masks(p.head, work.parts, mask.dtype.itemsize)
+            if tile.masked and not masks:
+                continue
+            work = work._replace(masks=masks)
             items = work.items(p) * work.parts
             name = f"{tile.warpgroups} x {tile.keys}, TMA"
             name += f", {work.units} units" if work.units != tile.warpgroups else ""
+            name += f", {work.pack} heads packed" if work.pack > 1 and p.rows >= UNIT else ""
             name += f", keys in {work.parts}" if work.parts > 1 else ""
             why = f"{items} items for {gpu.sms} SMs"
-            build = functools.partial(_plan, job, tile, work, gpu)
-            made.append(Candidate(name, tma_model.time(tile, work, p, gpu), why, build))
+            cost = tma_model.time(tile, work, p, gpu) + (mask.cost if mask and masks else 0.0)
+            build = functools.partial(_plan, job, tile, work, gpu, mask if masks else None)
+            made.append(Candidate(name, cost, why, build))
     return made
 
 
 def _divisions(p: Problem, tile: TmaTile, gpu: Target) -> Iterator[Work]:
-    pack = p.group if p.rows < UNIT and 1 < p.group <= UNIT else 1
-    rows = UNIT // pack * pack
-    whole = cdiv(p.rows * pack, rows)  # units of a head
-    counts = {min(tile.warpgroups, whole)}
     resident = cdiv(p.keys, tile.keys) <= tile.stages  # keys and values stay in shared memory
     if tile.resident and not resident:
         return
-    if resident and not tile.in_turns:
-        counts |= {n for n in (2, 3, 4, 6, 8, 12, 16) if n < whole} | {min(whole, 24)}
-    for count in sorted(counts):
-        one = Work(count, pack, rows, 1)
-        yield one
-        items = one.items(p)
-        for parts in model.SPLIT_KV[1:]:
-            few = items < gpu.sms and items * count <= COUNTERS - TICKETS
-            if few and count <= tile.warpgroups and cdiv(p.keys, tile.keys) >= 2 * parts:
-                yield one._replace(parts=parts)
+    packs = [p.group] if 1 < p.group <= UNIT else []
+    if p.rows >= UNIT or not packs:
+        # Packed heads: a unit has fewer queries, which see about the same keys of a causal mask.
+        packs = [1, *(packs if p.causal and p.group <= MOST_PACKED else [])]
+    for pack in packs:
+        rows = UNIT // pack * pack
+        whole = cdiv(p.rows * pack, rows)  # units of a head
+        counts = {min(tile.warpgroups, whole)}
+        if resident and not tile.in_turns:
+            counts |= {n for n in (2, 3, 4, 6, 8, 12, 16) if n < whole} | {min(whole, 24)}
+        for count in sorted(counts):
+            one = Work(count, pack, rows, 1)
+            yield one
+            items = one.items(p)
+            for parts in model.SPLIT_KV[1:]:
+                few = items < gpu.sms and items * count <= COUNTERS - TICKETS
+                if few and count <= tile.warpgroups and cdiv(p.keys, tile.keys) >= 2 * parts:
+                    yield one._replace(parts=parts)
 
 
 def _sizes(job: AttentionJob) -> tuple[int, int]:
@@ -90,11 +105,13 @@ def _sizes(job: AttentionJob) -> tuple[int, int]:
     return inputs[0].shape[0], inputs[1].shape[0]
 
 
-def _plan(job: AttentionJob, tile: TmaTile, work: Work, gpu: Target) -> Plan:
+def _plan(
+    job: AttentionJob, tile: TmaTile, work: Work, gpu: Target, mask: CopiedMask | None
+) -> Plan:
     p, (rows, keys) = job.problem, _sizes(job)
     split = work.parts > 1
     shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask)
-    kinds = (split, work.pack > 1, tile.in_turns, tile.registers)
+    kinds = (work.masks, split, work.pack, tile.in_turns, tile.registers)
     words = source.template("attend", source.ctype(p.dtype), *shape, *kinds)
     kernel = source.kernel("attention/tma_forward.cu", words, **Units.define())
     items, heads = work.items(p), p.heads // work.pack * p.batch
@@ -104,16 +121,24 @@ def _plan(job: AttentionJob, tile: TmaTile, work: Work, gpu: Target) -> Plan:
     shared_heads = p.heads // p.group
     k = _map(job.k, p, (p.depth, keys, shared_heads), (SLAB, tile.keys, 1, 1))
     v = _map(job.v, p, (p.width, keys, shared_heads), (SLAB, tile.keys, 1, 1))
-    scratch = (Buffer((items * work.units * work.parts * UNIT * (p.head + 1),), torch.float32),)
-    partial = Pointer(job.operands.first + len(job.operands.scratch)) if split else None
+    copies, scratch = ((), ()) if mask is None else (mask.steps, mask.scratch)
+    partial = None
+    if split:
+        partial = Pointer(job.operands.first + len(job.operands.scratch) + len(scratch))
+        scratch = (
+            *scratch,
+            Buffer((items * work.units * work.parts * UNIT * (p.head + 1),), torch.float32),
+        )
     problem = p.packed(job.strides, work.pack, work.parts, at_once)
     in_head, packed = work.in_head(p), p.heads // work.pack
     units = Units(work.rows, work.units, in_head, packed, items * work.parts)
-    args = (q, k, v, *job.pointers[3:], partial, Counters(), problem, units.pack())
+    mask_map = q if mask is None else mask.map(p)  # a kernel without masks in boxes reads no map
+    args = (q, k, v, mask_map, *job.pointers[3:], partial, Counters(), problem, units.pack())
     grid = (min(items * work.parts, gpu.sms),)
-    shared = tile.shared(p.head, work.parts)
-    step = Step(kernel, grid, (tile.threads,), args, shared)
-    return job.plan((step,), scratch if split else ())
+    masks = work.masks * tile.mask_bytes(mask.dtype.itemsize) if mask else 0
+    shared = tile.shared(p.head, work.parts, masks)
+    step = Step(kernel, grid, (tile.threads,), args, shared, early=True)
+    return job.plan((*copies, step), scratch)
 
 
 def _map(

@@ -1,7 +1,9 @@
 """Cost model of attention by warpgroups and TMA: tiles, and their modelled seconds.
 
-The constants were fitted on an NVIDIA H200: benchmarks/records/attention_tiles.jsonl. Its rows but
-those of "after" are from before items were handed over decoded, which saved about 0.9 us an item.
+The constants were fitted on an NVIDIA H200: benchmarks/records/attention_tiles.jsonl. Its rows with
+"before" are from before items were handed over decoded, which saved about 0.9 us an item. Heads of
+64 without a mask were only timed before it: their constants allow for it. Tiles for calls with a
+mask (`masked`) were not timed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ SHARED = 226 << 10
 """Bytes of shared memory that a block can have beside its barriers."""
 ALIGNMENT = 1024
 """Bytes that tiles in shared memory begin at multiples of."""
+MASK_STAGES = 2
+"""Tiles of a mask in shared memory for each warpgroup, at most."""
 UNIT_OVERHEAD = 1.8e-6
 """Seconds of a unit beside its products."""
 ITEM_OVERHEAD = 0.5e-6
@@ -35,6 +39,8 @@ class TmaTile(NamedTuple):
     in_turns   warpgroups issue their products one after another
     registers  queries are left operands in registers
     resident   only for calls whose keys and values all fit in the stages
+    masked     only for calls whose mask is copied to shared memory
+    start      seconds of an item until its first keys are there, where they do not stay
     """
 
     warpgroups: int
@@ -45,27 +51,43 @@ class TmaTile(NamedTuple):
     in_turns: bool = False
     registers: bool = False
     resident: bool = False
+    masked: bool = False
+    start: float = 0.0
 
     @property
     def threads(self) -> int:
         """Threads of a block: one more warpgroup copies."""
         return 128 * (self.warpgroups + 1)
 
-    def shared(self, head: int, parts: int) -> int:
-        """Bytes of shared memory; columns are stored in slabs of 64."""
+    def shared(self, head: int, parts: int, masks: int = 0) -> int:
+        """Bytes of shared memory; columns are stored in slabs of 64. `masks` is their bytes."""
         row = 128 * cdiv(head, 64)
         rows = self.warpgroups * self.slots * UNIT + 2 * self.stages * self.keys
         table = 4 * UNIT * parts * self.warpgroups if parts > 1 else 0
-        return ALIGNMENT + row * rows + table
+        return ALIGNMENT + row * rows + masks + table
+
+    def mask_bytes(self, size: int) -> int:
+        """Bytes of a mask's tiles for all warpgroups, of elements of `size` bytes."""
+        return self.warpgroups * UNIT * 128 * cdiv(self.keys * size, 128)
+
+    def masks(self, head: int, parts: int, size: int) -> int:
+        """Tiles of a mask that fit in shared memory for each warpgroup, up to MASK_STAGES."""
+        free = SHARED - self.shared(head, parts)
+        return max(0, min(MASK_STAGES, free // self.mask_bytes(size)))
 
 
 class Work(NamedTuple):
-    """The division of a call: units of an item, heads in a unit, rows of a unit, parts of keys."""
+    """The division of a call: units of an item, heads in a unit, rows of a unit, parts of keys.
+
+    masks  tiles of a mask in shared memory for each warpgroup; 0: there is none, or it is read from
+           global memory
+    """
 
     units: int
     pack: int
     rows: int
     parts: int
+    masks: int = 0
 
     def items(self, p: Problem) -> int:
         """Items of a call, without parts."""
@@ -80,17 +102,24 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
     """Modelled seconds: those of the SM with the most work, at least the memory traffic."""
     rate = 2 * gpu.tf32 / gpu.sms * tile.reach
     step = 4 * UNIT * tile.warpgroups * tile.keys * p.head / rate
-    steps = cdiv(cdiv(p.seen_keys, tile.keys), work.parts)
+    step += model.mask_time(p, UNIT * tile.warpgroups * tile.keys, work.masks > 0)
+    longest_row = min(p.seen_keys, p.reach + UNIT * tile.warpgroups)
+    steps = cdiv(cdiv(longest_row, tile.keys), work.parts)
     # Units of an item are divided among its warpgroups, and the rest goes on with the next item.
     whole = cdiv(work.units, tile.warpgroups)
     items = work.items(p) * work.parts
     rounds = cdiv(items, gpu.sms)
-    units = whole if rounds == 1 else work.units / tile.warpgroups
-    longest = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + steps * step)
+    # It waits if the rings do not hold the keys of two items.
+    follows = rounds > 1 and (work.units <= tile.warpgroups or 2 * steps <= tile.stages)
+    units = work.units / tile.warpgroups if follows else whole
+    start = ITEM_OVERHEAD + (tile.start if cdiv(p.keys, tile.keys) > tile.stages else 0.0)
+    longest = start + max(1, units) * (UNIT_OVERHEAD + steps * step)
     busy = rounds * longest
-    if p.causal:
-        seen = p.share * steps + 0.5
-        mean = ITEM_OVERHEAD + max(1, units) * (UNIT_OVERHEAD + seen * step)
+    if p.share < 1:
+        # The last tile of a unit is seen in part, and its first row sees less than its last one.
+        seen = p.share * p.keys / tile.keys / work.parts + 0.5
+        seen = min(steps, seen + work.rows / work.pack / tile.keys / 2)
+        mean = start + max(1, units) * (UNIT_OVERHEAD + seen * step)
         busy = max(min(busy, longest), items / gpu.sms * mean)
     split = SPLIT_OVERHEAD if work.parts > 1 else 0.0
     joining = split + model.joining_time(p, UNIT, items, work.parts)
@@ -98,23 +127,41 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
 
 
 TILES: dict[int, tuple[TmaTile, ...]] = {
-    48: (TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.36, resident=True),),
+    32: (
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.22, masked=True),
+        TmaTile(warpgroups=3, keys=64, stages=2, slots=2, reach=0.18, masked=True),
+    ),
+    48: (
+        TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.36, resident=True),
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.33, masked=True),
+    ),
     64: (
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.468, start=1.8e-6),
         TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.45, resident=True),
         TmaTile(warpgroups=3, keys=80, stages=5, slots=2, reach=0.42, resident=True),
     ),
-    80: (TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.4, resident=True),),
-    96: (TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.51),),
+    80: (
+        TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.4, resident=True),
+        TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.4, masked=True),
+    ),
+    96: (
+        TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.51),
+        TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.45, masked=True),
+    ),
     128: (
-        TmaTile(warpgroups=3, keys=80, stages=3, slots=1, reach=0.59),
+        TmaTile(warpgroups=3, keys=80, stages=3, slots=1, reach=0.59, start=0.5e-6),
         TmaTile(warpgroups=2, keys=128, stages=2, slots=1, reach=0.56, registers=True),
         TmaTile(warpgroups=2, keys=80, stages=3, slots=1, reach=0.52),
+        TmaTile(warpgroups=2, keys=112, stages=2, slots=2, reach=0.58, resident=True),
         TmaTile(warpgroups=1, keys=64, stages=5, slots=2, reach=0.36),
     ),
     192: (
         TmaTile(warpgroups=2, keys=96, stages=2, slots=1, reach=0.64),
         TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.55),
     ),
-    256: (TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.64),),
+    256: (
+        TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.64),
+        TmaTile(warpgroups=2, keys=64, stages=2, slots=1, reach=0.61, masked=True),
+    ),
 }
 """Tiles by head size."""

@@ -17,9 +17,9 @@ CAPABILITY = (9, 0)
 
 
 def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
-    """Candidates of this kernel: none for other GPUs, for dropout and for other heads."""
+    """Candidates of this kernel: none for other GPUs, dropout, windows and other heads."""
     p = job.problem
-    if gpu.capability != CAPABILITY or p.drop:
+    if gpu.capability != CAPABILITY or p.drop or p.windowed:
         return []
     made = []
     for tile in model.WARPGROUP_TILES.get(p.head, ()):
@@ -42,4 +42,5 @@ def _plan(job: AttentionJob, tile: WarpgroupTile, tiles: int, gpu: Target) -> Pl
     args = (*job.pointers, Counters(), p.packed(job.strides, at_once=at_once))
     threads = 128 * (tile.warpgroups + 1)
     shared = tile.shared(p.head, buffers)
-    return job.plan((Step(kernel, (min(tiles, gpu.sms),), (threads,), args, shared),))
+    step = Step(kernel, (min(tiles, gpu.sms),), (threads,), args, shared, early=True)
+    return job.plan((step,))

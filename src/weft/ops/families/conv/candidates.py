@@ -10,7 +10,6 @@ import torch
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Plan
 from weft.ops.families.conv import (
-    depthwise,
     direct,
     fourier,
     gathered,
@@ -24,8 +23,11 @@ from weft.ops.families.conv import (
     warpgroup,
     winograd,
 )
+from weft.ops.families.conv.depthwise import channels as depthwise_channels
+from weft.ops.families.conv.depthwise import rows as depthwise_rows
+from weft.ops.families.conv.depthwise import tiles as depthwise_tiles
 from weft.ops.families.conv.tma import gradients as box_gradients
-from weft.ops.families.conv.tma import products
+from weft.ops.families.conv.tma import patches, products
 from weft.ops.families.conv.tma import windows as boxes
 
 LARGE = 64
@@ -60,7 +62,9 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
     return [
         *direct.windows(made, back),
         *gathered.windows(raw if dense else made, back),
-        *depthwise.windows(made, back),
+        *depthwise_rows.windows(made, back),
+        *depthwise_channels.windows(raw, back),
+        *depthwise_tiles.windows(raw, back),
         *skinny.windows(made, back),
         *strips.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
@@ -71,8 +75,13 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *(by_boxes or (warpgroup.windows(raw, back) if tensors else ())),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(products.windows(raw, request, back) if tensors else ()),
+        *(_patches(raw, request, back) if tensors else ()),
         *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
+
+
+def _patches(made: job.ConvJob, request: Request, back: bool) -> list[Candidate]:
+    return patches.backward_input(made, request) if back else patches.forward(made, request)
 
 
 def forward(dims: int, request: Request, preserve_format: bool = True) -> list[Candidate]:
@@ -95,7 +104,9 @@ def backward_weight(request: Request) -> list[Candidate]:
     raw = job.backward_weight(request, rows=False)
     return [
         *direct.gradients(made),
-        *depthwise.gradients(made),
+        *depthwise_rows.gradients(made),
+        *depthwise_channels.gradients(raw),
+        *depthwise_tiles.gradients(raw),
         *(implicit.gradients(made) if single else ()),
         *(winograd.gradients(made) if single else ()),
         *(tensor.gradients(raw) if tensors else ()),
@@ -104,5 +115,6 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(box_gradients.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
         *(products.gradients(raw, request) if tensors else ()),
+        *(patches.backward_weight(raw, request) if tensors else ()),
         *(fourier.gradients(raw) if _has_large_filters(raw) else ()),
     ]

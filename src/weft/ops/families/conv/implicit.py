@@ -167,7 +167,7 @@ def added(
     if not transpose or (transpose.channels == transpose.padded and transpose.taps == 1):
         each = 4 if size % 4 == 0 and size >= VECTORS else 1
         kernel = source.kernel("conv/parts.cu", f"add_parts<{ctype}, {groups}, {each}>")
-        return Step(kernel, (cdiv(size, 256 // groups * each),), (256,), args)
+        return Step(kernel, (cdiv(size, 256 // groups * each),), (256,), args, early=True)
     _, taps, padded = transpose
     groups, wide = next(
         (n, w)
@@ -176,4 +176,6 @@ def added(
     )
     kernel = source.kernel("conv/parts.cu", f"transpose_parts<{ctype}, {groups}, {wide}>")
     blocks = size // (taps * padded) * cdiv(padded, wide)
-    return Step(kernel, (blocks,), (256,), (*args, *transpose), 4 * groups * wide * taps)
+    return Step(
+        kernel, (blocks,), (256,), (*args, *transpose), 4 * groups * wide * taps, early=True
+    )

@@ -60,6 +60,17 @@ class ConvJob:
         more = self.gpu.launch + moved / self.gpu.bandwidth
         return replace(self, out=self.out._replace(zeroed=True), cost=self.cost + more)
 
+    def thinned(self, x: Tensor) -> tuple[Geometry, Tensor]:
+        """A convolution of one tap with a stride as one without: of a view of x."""
+        g = self.geometry
+        if not g.sparse:
+            return g, x
+        sn, sc, sh, sw = x.images.strides
+        strides = (sn, sc, sh * g.stride[0], sw * g.stride[1])
+        layout = Layout(x.layout.dtype, (g.n, g.c, g.p, g.q), strides, x.layout.aligned)
+        view = Tensor(x.pointer, layout, Images(strides, x.images.aligned))
+        return replace(g, h=g.p, w=g.q, stride=(1, 1)), view
+
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
         return Plan((*self.before, *steps), (self.out,), (*self.scratch, *scratch))
 

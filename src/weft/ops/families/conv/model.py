@@ -219,7 +219,9 @@ class Pointwise(NamedTuple):
 
 
 POINTWISE = Pointwise(transposed_rate=0.65, l2_rate=0.93, store=1e-6)
-WARPGROUP_WEIGHT_TILES = (WARPGROUP_TILES[0]._replace(reach=0.42), WARPGROUP_TILES[1])
+WARPGROUP_WEIGHT_TILES = (
+    WARPGROUP_TILES[0]._replace(reach=0.42), WARPGROUP_TILES[1]._replace(reach=0.52)
+)  # fmt: skip
 """Channels of dy, and taps and channels of x. One warpgroup that finds the places of all taps is
 slower than its products."""
 
@@ -251,6 +253,63 @@ class Depthwise(NamedTuple):
 
 
 DEPTHWISE = Depthwise(memory_reach=0.6, reach=0.25)
+
+
+class DepthwiseLast(NamedTuple):
+    """Filters of one channel, of images whose channels are innermost.
+
+    Fitted to benchmarks/records/conv_candidates.jsonl, as those of tiles are.
+
+    reach          share of the memory's rate
+    read           cycles of a vector that a thread reads, beside its products
+    wait           threads of an SM for each of its lanes that keep these busy
+    resident       threads that an SM holds
+    clock          cycles a second
+    start          seconds before the first and after the last product
+    weight_blocks  blocks of an SM in the backward pass to the weight
+    """
+
+    reach: float
+    read: float
+    wait: float
+    resident: int
+    clock: float
+    start: float
+    weight_blocks: int
+
+
+DEPTHWISE_LAST = DepthwiseLast(
+    reach=0.5, read=14.0, wait=10.0, resident=512, clock=1.7e9, start=2e-6, weight_blocks=4
+)
+
+
+class DepthwiseTiles(NamedTuple):
+    """The same by tiles that tensor maps describe.
+
+    reach          share of the memory's rate
+    l2             bytes a second that arrive from the L2 cache
+    busy           share of the cycles in which an SM starts an instruction
+    clock          cycles a second
+    wait           seconds from the start of a block until its tile is there
+    start          seconds before the first and after the last block
+    fewer          relative time of a backward pass to the weight with fewer channels in a tile
+    weight_blocks  blocks of an SM in that pass
+    """
+
+    reach: float
+    l2: float
+    busy: float
+    clock: float
+    wait: float
+    start: float
+    fewer: float
+    weight_blocks: int
+
+
+DEPTHWISE_TILES = DepthwiseTiles(
+    reach=0.85, l2=5e12, busy=0.7, clock=1.7e9, wait=0.5e-6, start=1.5e-6, fewer=1.07,
+    weight_blocks=2,
+)  # fmt: skip
 SKINNY_REACH = {1: 0.08, 2: 0.13, 4: 0.18}
 """Share of the FP32 peak of results of few channels, by their number."""
 STRIPS_REACH = 0.4

@@ -35,6 +35,8 @@ def _backward(ctx: Any, grad: Any) -> Any:
     data = library.call("conv_backward_input") if wants[0] else None
     weights = library.call("conv_backward_weight") if wants[1] else None
     over = [d for d in range(grad.dim()) if d != grad.dim() - dims - 1]
+    if data or weights:
+        grad = _in_format(grad, x)
     return (
         data(grad, weight, list(x.shape), *ctx.options) if data else None,
         weights(grad, x, list(weight.shape), *ctx.options) if weights else None,
@@ -42,6 +44,15 @@ def _backward(ctx: Any, grad: Any) -> Any:
         library.call("sum")(grad, over) if wants[2:3] == (True,) else None,
         *[None] * len(ctx.options),
     )
+
+
+def _in_format(grad: Any, x: Any) -> Any:
+    """The gradient with its channels last where x has them: one copy serves both passes."""
+    if not _last(x) or not grad.is_contiguous() or _last(grad) or grad.numel() == 0:
+        return grad
+    if grad.is_contiguous(memory_format=torch.channels_last):
+        return grad
+    return library.call("permute")(grad, [0, 2, 3, 1]).permute(0, 3, 1, 2)
 
 
 def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:

@@ -69,7 +69,7 @@ class Packing:
         args += [pairs[0][2], pairs[1][2], last]
         name = f"pack<{source.ctype(self.job.out.dtype)}, {str(self.back).lower()}>"
         kernel = source.kernel("conv/pack.cu", name)
-        return (Step(kernel, (blocks,), (256,), tuple(args)),)
+        return (Step(kernel, (blocks,), (256,), tuple(args), early=True),)
 
 
 def _pair(t: Packed | None) -> tuple[Argument, Argument, bytes]:

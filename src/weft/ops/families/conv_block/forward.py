@@ -13,7 +13,6 @@ import math
 
 import torch
 
-from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
@@ -21,7 +20,7 @@ from weft.ops.core.target import Target
 from weft.ops.families.conv_block import unfused
 from weft.ops.families.conv_block.model import TRAFFIC, FusedTile, tiles
 from weft.ops.families.conv_block.shape import Shape, shape_of
-from weft.ops.families.conv_block.unfused import BLOCK, Norm, norm_dtype
+from weft.ops.families.conv_block.unfused import Norm, norm_dtype
 from weft.ops.families.elementwise.copies import contiguous
 
 _TENSORS = 7
@@ -142,23 +141,3 @@ def _training_plan(
     )
     scratch = (*inputs.scratch, Buffer((blocks, p.filters, 3), torch.float32))
     return Plan((*inputs.steps, *steps), outputs, scratch)
-
-
-def update(request: Request) -> list[Candidate]:
-    """The candidate that updates running statistics."""
-    mean, dtype = request.inputs[2], norm_dtype(request.inputs[:2])
-    assert mean is not None
-    options = request.options
-    kernel = functools.partial(
-        source.kernel, "conv_block/normalise.cu", f"update<{source.ctype(dtype)}>"
-    )
-    running = (None if t is None else Pointer(i) for i, t in enumerate(request.inputs[:2]))
-    args = (*running, Pointer(2), Pointer(3), options["momentum"], float(options["count"]),
-            mean.shape[0])  # fmt: skip
-
-    def build() -> Plan:
-        # An op returns a tensor: the one that is not needed has no elements.
-        step = Step(kernel(), (cdiv(mean.shape[0], BLOCK),), (BLOCK,), args)
-        return Plan((step,), (Buffer((0,), torch.float32),))
-
-    return [Candidate("one block", request.target.launch, "", build)]

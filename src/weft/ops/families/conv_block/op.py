@@ -55,7 +55,7 @@ def _redirect(op: Any) -> Callable[..., Any]:
 
     Evaluation that needs a gradient calls the four ops one after the other.
     """
-    train, update = library.call(f"{NAME}_training"), library.call(f"{NAME}_update")
+    train, update = library.call(f"{NAME}_training"), library.call("batch_norm_update")
     conv, norm = library.call("conv2d"), library.call("batch_norm")
     relu, pool = library.call("relu"), library.call("max_pool2d")
 
@@ -148,16 +148,6 @@ _FORWARD = (
         candidates=forward.training,
         setup=_setup,
         backward=_backward,
-        autocast=None,
-        public=False,
-    ),
-    Definition(
-        name=f"{NAME}_update",
-        schema="(Tensor(a!)? running_mean, Tensor(b!)? running_var, Tensor mean, Tensor var, "
-        "float momentum, int count) -> Tensor",
-        doc="Update running statistics.",
-        fake=lambda a, b, mean, *_: mean.new_empty(0),
-        candidates=forward.update,
         autocast=None,
         public=False,
     ),

@@ -74,7 +74,9 @@ class ElementwiseJob:
             EXPRESSION=self.expression,
         )
         pointers: list[Argument] = [*(o.pointer for o in three), self.out, *self.numbers]
-        return lambda grid, block, *args: Step(made, (grid,), (block,), (*pointers, *args))
+        return lambda grid, block, *args: Step(
+            made, (grid,), (block,), (*pointers, *args), early=True
+        )
 
 
 class Strategy(NamedTuple):

@@ -1,7 +1,8 @@
 """Limits of embedding's kernels, and their modelled seconds.
 
 The times are memory traffic and launches (`core.target.Target`). The limits were set by hand on an
-NVIDIA H200.
+NVIDIA H200; `benchmarks/records/short_kernels.jsonl` has the times of 128 to 512 blocks that list
+positions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ FORWARD_BLOCK, BACKWARD_BLOCK = 256, 128
 PIECE, PIECES = 32, 4096
 """The least positions in a piece, and the pieces from which on they grow."""
 UNSORTED = 4096
-"""Positions up to which they are not sorted, which takes several launches; as in table.cu."""
+"""Positions up to which the threads of a block share those of a row; as in table.cu."""
+LISTED = 24576
+"""Positions up to which blocks list those of their rows: to sort them takes several launches."""
+LISTED_BLOCK, LISTED_BLOCKS = 512, (256, 4096)
+"""Threads of such a block, and the least blocks and the most: powers of two."""
+LISTED_INDICES = 4 << 20
+"""Indices that all blocks read together: more blocks share the work more evenly."""
+LISTED_BYTES = 100 << 10
+"""Bytes of shared memory: the most of such a block."""
 TABLE = 12288
 """Floats of the tables that a block has in shared memory; as in table.cu."""
 TABLE_ROWS = TABLE // BACKWARD_BLOCK
@@ -24,8 +33,8 @@ RESIDENT = 4
 """Blocks of an SM that have such tables at once."""
 SHARED_POSITIONS = 4
 """Positions of a row from which on several threads share them."""
-VECTORS = 8
-"""Vectors that a thread writes if rows have few positions."""
+LEAST_WIDTH = 8
+"""Vectors of a row that are worth a block."""
 
 
 def gather_time(index: Layout, columns: int, itemsize: int, gpu: Target) -> float:
@@ -48,16 +57,34 @@ def tables_of(rows: int, columns: int, vector: int) -> tuple[int, int, int]:
     return threads, vector, min(threads, 1 << (cdiv(columns, vector) - 1).bit_length())
 
 
-def block_of(positions: int, rows: int, chunks: int, sms: int) -> tuple[int, int, int]:
-    """(rows of the table that a block writes, vectors of each, threads that share a vector)."""
-    if positions < SHARED_POSITIONS * rows:
-        width = min(chunks, VECTORS * FORWARD_BLOCK)
-        most = cdiv(rows, SHARED_POSITIONS * sms)
-        return max(1, min(VECTORS * FORWARD_BLOCK // width, most)), width, 1
+def block_of(positions: int, rows: int, chunks: int, sms: int) -> tuple[int, int]:
+    """(vectors of a row of the table that a block writes, threads that share a vector)."""
     width = min(FORWARD_BLOCK, 1 << (chunks - 1).bit_length())
-    while width > VECTORS and rows * cdiv(chunks, width) < 2 * sms:
+    while width > LEAST_WIDTH and rows * cdiv(chunks, width) < 2 * sms:
         width //= 2
     threads = 1
     while threads < FORWARD_BLOCK // width and threads * SHARED_POSITIONS < positions // rows:
         threads *= 2
-    return 1, width, threads
+    return width, threads
+
+
+def is_listed(positions: int, rows: int) -> bool:
+    """True if blocks have memory for the positions of their rows."""
+    shift, _ = lists_of(positions, rows, 1)
+    return positions <= LISTED and list_bytes(positions, rows, shift) <= LISTED_BYTES
+
+
+def lists_of(positions: int, rows: int, chunks: int) -> tuple[int, int]:
+    """(the logarithm of the blocks for rows, vectors of a row that a block writes)."""
+    least, most = LISTED_BLOCKS
+    blocks = least
+    while blocks < most and 2 * blocks * positions <= LISTED_INDICES:
+        blocks *= 2
+    shift = min(blocks.bit_length() - 1, (max(rows, 1) - 1).bit_length())
+    beside = max(1, min(least >> shift, chunks // LEAST_WIDTH))
+    return shift, cdiv(chunks, beside)
+
+
+def list_bytes(positions: int, rows: int, shift: int) -> int:
+    """Shared memory of a block that lists positions: the ends of its rows, two lists."""
+    return 4 * cdiv(rows, 1 << shift) + 4 * positions

@@ -11,7 +11,7 @@ from weft.ops.core import library
 from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.families.embedding import plans
-from weft.ops.families.embedding.model import TABLE_ROWS, UNSORTED
+from weft.ops.families.embedding.model import TABLE_ROWS, is_listed
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 INDICES = (torch.int64, torch.int32)
@@ -48,7 +48,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
     flat = grad.reshape(-1, grad.shape[-1]) if grad.numel() else grad.new_empty((0, grad.shape[-1]))
-    if index.numel() <= UNSORTED or ctx.rows <= TABLE_ROWS:
+    if is_listed(index.numel(), ctx.rows) or ctx.rows <= TABLE_ROWS:
         call = library.call("embedding_backward_unsorted")
         return None, call(flat, index.reshape(-1), ctx.rows, ctx.padding), None
     keys, order = torch.sort(index.reshape(-1), stable=True)
@@ -92,7 +92,7 @@ DEFINITIONS = (
         An index that is no row fails an assertion of the kernel, as in PyTorch; on the simulated
         GPU that is weft.AssertFailed. The gradient of weight is deterministic: the
         rows of each index are added in an order that follows from the positions, in float32;
-        torch.sort orders more than 4,096 positions of more than 96 rows. That of the row
+        torch.sort orders more than 24,576 positions of more than 96 rows. That of the row
         padding_idx is 0.
         """,
         fake=lambda input, weight, padding_idx=None: weight.new_empty(

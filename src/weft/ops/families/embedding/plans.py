@@ -52,7 +52,7 @@ def gather(request: Request) -> list[Candidate]:
         types = f"{source.ctype(table.dtype)}, {source.ctype(index.dtype)}, {vector}"
         kernel = source.kernel("embedding/table.cu", f"gather<{types}>")
         args = (indices, weight, tensors.output(0), index.numel, rows, chunks, pitch)
-        return tensors.plan(Step(kernel, (blocks,), (FORWARD_BLOCK,), args))
+        return tensors.plan(Step(kernel, (blocks,), (FORWARD_BLOCK,), args, early=True))
 
     return [Candidate("gather", time, f"{columns} columns", plan)]
 
@@ -124,7 +124,9 @@ def sorted_sums(
         for name in ("add_pieces", "join_pieces")
     )
     block = (BACKWARD_BLOCK,)
-    return Step(first, grid, block, (values, *rest)), Step(second, grid, block, rest)
+    return Step(first, grid, block, (values, *rest), early=True), Step(
+        second, grid, block, rest, early=True
+    )
 
 
 def total(dtype: torch.dtype) -> torch.dtype:
@@ -136,28 +138,47 @@ def total(dtype: torch.dtype) -> torch.dtype:
 
 def unsorted_gradient(request: Request) -> list[Candidate]:
     """The candidate of the gradient from positions in any order: few, or of few rows."""
+    dy = request.inputs[0]
+    assert dy is not None
+    positions, rows = dy.shape[0], request.options["rows"]
+    if positions > model.UNSORTED and rows <= model.TABLE_ROWS:
+        return _gradient_of_table(request, "tables of blocks", 2, lambda t: _by_tables(request, t))
+    if positions <= model.UNSORTED and positions >= model.SHARED_POSITIONS * rows:
+        return _gradient_of_table(request, "unsorted", 1, lambda t: _by_rows(request, t))
+    return _gradient_of_table(request, "listed", 1, lambda t: _by_lists(request, t))
+
+
+def _by_rows(request: Request, tensors: Operands) -> Sequence[Step]:
     dy, index = request.inputs
     assert dy is not None and index is not None
     (positions, columns), rows = dy.shape, request.options["rows"]
-    padding, sms = request.options["padding_idx"], request.target.sms
+    (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
+    assert dense is not None
+    vector = _vector(columns, dy.itemsize, dense.aligned)
+    chunks = columns // vector
+    width, threads = model.block_of(positions, rows, chunks, request.target.sms)
+    types = f"{source.ctype(dy.dtype)}, {source.ctype(index.dtype)}, {vector}"
+    kernel = source.kernel("embedding/table.cu", f"add_rows<{types}>")
+    numbers = (positions, columns, width, threads, request.options["padding_idx"])
+    args = (gradient, indices, tensors.output(0), *numbers)
+    return (Step(kernel, (rows, cdiv(chunks, width)), (FORWARD_BLOCK,), args, early=True),)
 
-    def steps(tensors: Operands) -> Sequence[Step]:
-        (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
-        assert dense is not None
-        vector = _vector(columns, dy.itemsize, dense.aligned)
-        chunks = columns // vector
-        share, width, threads = model.block_of(positions, rows, chunks, sms)
-        types = f"{source.ctype(dy.dtype)}, {source.ctype(index.dtype)}, {vector}"
-        kernel = source.kernel("embedding/table.cu", f"add_rows<{types}>")
-        grid = (cdiv(rows, share), cdiv(chunks, width))
-        numbers = (positions, rows, columns, share, width, threads, padding)
-        return (
-            Step(kernel, grid, (FORWARD_BLOCK,), (gradient, indices, tensors.output(0), *numbers)),
-        )
 
-    if positions > model.UNSORTED:
-        return _gradient_of_table(request, "tables of blocks", 2, lambda t: _by_tables(request, t))
-    return _gradient_of_table(request, "unsorted", 1, steps)
+def _by_lists(request: Request, tensors: Operands) -> Sequence[Step]:
+    dy, index = request.inputs
+    assert dy is not None and index is not None
+    (positions, columns), rows = dy.shape, request.options["rows"]
+    (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
+    assert dense is not None
+    vector = _vector(columns, dy.itemsize, dense.aligned)
+    shift, width = model.lists_of(positions, rows, columns // vector)
+    types = f"{source.ctype(dy.dtype)}, {source.ctype(index.dtype)}, {vector}"
+    kernel = source.kernel("embedding/table.cu", f"add_listed<{types}>")
+    numbers = (positions, rows, columns, shift, width, request.options["padding_idx"])
+    args = (gradient, indices, tensors.output(0), *numbers)
+    grid = (1 << shift, cdiv(columns // vector, width))
+    memory = model.list_bytes(positions, rows, shift)
+    return (Step(kernel, grid, (model.LISTED_BLOCK,), args, memory, early=True),)
 
 
 def _by_tables(request: Request, tensors: Operands) -> Sequence[Step]:
@@ -182,8 +203,14 @@ def _by_tables(request: Request, tensors: Operands) -> Sequence[Step]:
     numbers = (positions, rows, columns, each, width, request.options["padding_idx"])
     count = rows * columns
     return (
-        Step(first, (blocks, slices), (threads,), (gradient, indices, tables, *numbers)),
         Step(
-            second, (cdiv(count, 32),), (FORWARD_BLOCK,), (tables, tensors.output(0), count, blocks)
+            first, (blocks, slices), (threads,), (gradient, indices, tables, *numbers), early=True
+        ),
+        Step(
+            second,
+            (cdiv(count, 32),),
+            (FORWARD_BLOCK,),
+            (tables, tensors.output(0), count, blocks),
+            early=True,
         ),
     )

@@ -104,7 +104,7 @@ class ClassificationCall:
         partials = self.tensors.shared(blocks)
         args = (self.target, self.weight, partials, total, Counters(), self.problem)
         kernel = self.kernel("total_weight")
-        self.tensors.steps.append(Step(kernel, (blocks,), (BLOCK,), args))
+        self.tensors.steps.append(Step(kernel, (blocks,), (BLOCK,), args, early=True))
         return total
 
 

@@ -14,8 +14,9 @@ from weft.kernels import cdiv
 from weft.ops.core import eager, library, source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.cluster_rows import ClusterRows, cluster_of
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Buffer, Layout, Plan, Step
+from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Step
 from weft.ops.core.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.loss import model
@@ -60,6 +61,10 @@ def _of_rows(
         Candidate("long rows", time, f"{parts} blocks per row, two passes",
                   lambda: _long(make(), parts, chunks))
     ]  # fmt: skip
+    if (by := cluster_of(v, chunks, call.itemsize, gpu)) is not None:
+        time = call.tensors.cost + 2 * gpu.launch + by.time(once)
+        build = functools.partial(_cluster_rows, make, by)
+        candidates.append(Candidate("rows in clusters", time, by.why, build))
     threads, registers, shared = group(chunks, model.REGISTER_VECTORS)
     if shared <= model.SHARED_VECTORS:
         time = call.tensors.cost + model.row_time(gpu, once, v.outer, threads, gradient)
@@ -140,17 +145,36 @@ def _rows(
     shape = (threads, registers, shared)
     kernel = call.kernel("rows", *call.vectors, *shape, *call.modes, _smooth(call))
     memory = shared * threads * packed_bytes(v.vector, call.itemsize)
-    # Blocks that have one long row each leave the sum of the losses to a launch of its own.
-    apart = (
-        threads >= model.WIDE_BLOCK and v.outer > 1 and call.loss is not None and call.reduction > 0
-    )
+    # Blocks that have one long row each leave the sum of the losses to a launch of its own: each
+    # would wait for its own part of the sum before the SM has its next row.
+    summed = call.loss is not None and call.reduction > 0
+    apart = threads >= model.WIDE_BLOCK and v.outer > sms and summed
     loss, partials, gradient, counter = call.results(v.outer if apart else blocks)
     counter = None if apart else counter
     args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
-    steps = [Step(kernel, (blocks,), (block,), args, memory)]
+    steps = [Step(kernel, (blocks,), (block,), args, memory, early=True)]
     if apart:
-        join = source.kernel(FILE, f"join_rows<{call.types[0]}>", **STRUCTS)
-        steps.append(Step(join, (1,), (BLOCK,), (partials, loss, call.problem)))
+        steps.append(_join(call, loss, partials))
+    return call.tensors.plan(*steps)
+
+
+def _join(call: ClassificationCall, loss: Argument, partials: Argument) -> Step:
+    """The launch that sums the losses of all rows."""
+    kernel = source.kernel(FILE, f"join_rows<{call.types[0]}>", **STRUCTS)
+    return Step(kernel, (1,), (BLOCK,), (partials, loss, call.problem), early=True)
+
+
+def _cluster_rows(make: Callable[[], ClassificationCall], by: ClusterRows) -> Plan:
+    call = replace(make(), file="loss/cluster.cu")
+    v = call.view
+    kernel = call.kernel("cluster_rows", *call.vectors, by.threads, *call.modes, _smooth(call))
+    # The losses of all rows are summed even where there is one row.
+    loss, partials, gradient, _ = call.results(max(2, v.outer))
+    args = (call.x, *call.labels(), loss, partials, gradient, by.each, call.problem)
+    grid, cluster = (v.outer * by.blocks,), (by.blocks, 1, 1)
+    steps = [Step(kernel, grid, (by.threads,), args, by.shared, cluster)]
+    if call.loss is not None and call.reduction > 0:
+        steps.append(_join(call, loss, partials))
     return call.tensors.plan(*steps)
 
 
@@ -214,7 +238,7 @@ def _probabilities(call: ClassificationCall) -> Plan:
     kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>", **STRUCTS)
     args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks),
             by.packed(call.view), call.problem)  # fmt: skip
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 def _columns(call: ClassificationCall) -> Plan:
@@ -222,7 +246,7 @@ def _columns(call: ClassificationCall) -> Plan:
     blocks = _blocks(call, by)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
     args = (call.x, *call.labels(), *call.results(blocks), by.packed(call.view), call.problem)
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 def _at_once(call: ClassificationCall) -> int:
@@ -237,7 +261,7 @@ def _thread_per_label(call: ClassificationCall) -> Plan:
     name = f"thread_per_label<{', '.join(words)}>"
     kernel = source.kernel("loss/thread_per_label.cu", name, **STRUCTS)
     args = (call.x, *call.labels(), *call.results(blocks), call.problem)
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 # ---- definitions -------------------------------------------------------------------------------

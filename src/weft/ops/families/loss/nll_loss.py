@@ -54,7 +54,7 @@ def _plan(backward: bool, request: Request, out: Buffer) -> Plan:
         args = (call.x, call.target, call.weight, loss, partials, counter, call.problem,
                 logits.pack())  # fmt: skip
         kernel = call.kernel("nll")
-    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args, early=True))
 
 
 def _strides(x: Layout) -> LogitStrides | None:

@@ -191,14 +191,14 @@ def _losses(call: _PairCall) -> Plan:
     kernel = call.kernel("losses", reduced)
     shared = call.tensors.shared(call.blocks) if reduced and call.blocks > 1 else None
     args = (*call.inputs, call.tensors.output(0), shared, Counters(), call.problem)
-    return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args, early=True))
 
 
 def _gradients(call: _PairCall) -> Plan:
     upstream, _ = call.operand(0)
     kernel = call.kernel("gradients", call.request.options["of_target"])
     args = (upstream, *call.inputs, call.tensors.output(0), call.problem)
-    return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
+    return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args, early=True))
 
 
 class _PairCall:

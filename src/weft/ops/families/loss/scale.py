@@ -28,5 +28,5 @@ def _run(dtype: torch.dtype, n: int, device: torch.device) -> Run:
     vector = 16 // dtype.itemsize  # x is an output of an op, so its address is a multiple of 16
     blocks = max(1, min(cdiv(n, BLOCK * vector), 16 * target(device).sms))
     kernel = source.kernel("loss/scale.cu", f"scale<{source.ctype(dtype)}, {vector}>")
-    step = Step(kernel, (blocks,), (BLOCK,), (Pointer(0), Pointer(1), n))
+    step = Step(kernel, (blocks,), (BLOCK,), (Pointer(0), Pointer(1), n), early=True)
     return runner(Plan((step,), ()), 2, device)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
-from weft.ops.families.matmul.model import SPLIT_OVERHEAD, traffic
+from weft.ops.families.matmul.model import SPLIT_OVERHEAD, streamed, traffic
 from weft.ops.families.matmul.product import Product, Side
 
 
@@ -54,7 +54,8 @@ class HalfTile(NamedTuple):
         rate = 2 * gpu.tf32 / gpu.sms * self.reach * busy * COPY_RATE[copied]
         work = waves * 2 * self.bm * self.bn * each / rate
         work += cdiv(waves, self.resident) * self.over
-        time = gpu.launch + max(work, traffic(p) / gpu.bandwidth)
+        memory = HALF_STREAM * streamed(p, tiles * splits * p.batch, gpu.sms, gpu)
+        time = gpu.launch + max(work, memory)
         if splits > 1:
             time += SPLIT_OVERHEAD + splits * HALF_JOIN * 4 * self.bm * self.bn
         return time
@@ -82,6 +83,8 @@ HALF_ANY_ROW_TILES = (
 """For rows that begin at any element: their vectors wait in registers for a stage."""
 COPY_RATE = {16: 1.0, 8: 0.85, 4: 0.6, 2: 0.25}
 """Relative rate by the bytes of a copy."""
+HALF_STREAM = 1.25
+"""Time relative to the bandwidth where memory is the limit (pipelined_products.jsonl)."""
 HALF_JOIN = 2.5e-11
 """Seconds per byte of a tile, by which each part of K makes the last block wait."""
 

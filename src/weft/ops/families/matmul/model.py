@@ -36,6 +36,23 @@ def traffic(p: Product) -> int:
     return int(p.out.dtype.itemsize) * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
 
 
+TAIL = 0.49
+"""Power of the most blocks of an SM relative to the mean, by which blocks that stream 16-bit
+operands take longer (pipelined_products.jsonl)."""
+
+SM_STREAM = 48e9
+"""Bytes per second that an SM reads from memory (pipelined_products.jsonl)."""
+
+
+def streamed(p: Product, blocks: int, sms: int, gpu: Target) -> float:
+    """Seconds of the memory traffic of so many equal blocks: a few of them, and the last ones of a
+    few SMs, do not use all of the bandwidth.
+    """
+    most = cdiv(blocks, sms)
+    waste = (most * sms / blocks) ** TAIL if most > 1 else 1.0
+    return traffic(p) / min(gpu.bandwidth, blocks * SM_STREAM) * waste
+
+
 # ---- float32 -----------------------------------------------------------------------------------
 class TileShape(NamedTuple):
     """A tile of C in float32: the parts computed by a block, a warp and a thread.

@@ -16,18 +16,21 @@ from weft.device.tensor_map_layout import TYPES, ElementType
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.plan import Map, Plan, Step
+from weft.ops.core.plan import Argument, Map, Plan, Step
 from weft.ops.core.target import Target
-from weft.ops.families.matmul.pipelined_model import TILES, PipelinedTile
+from weft.ops.families.matmul.pipelined_model import STEP_K, TILES, PipelinedTile
 from weft.ops.families.matmul.product import Operand, Product, Side
 
 CAPABILITY = (9, 0)
 MOST_ELEMENTS = 2**31
 """Elements along a dimension, and tiles of a launch: coordinates are ints."""
+MOST_ROWS_TURNED = 32
+MOST_SPLIT = 4
+"""Tiles for an SM, if the blocks of clusters share their K."""
 STEP_BYTES = 128
 """Bytes of K of a stage."""
-SWIZZLE_128, L2_128 = 3, 2
-"""Numbers of a swizzle of 128 bytes and of fetches of 128 bytes in a tensor map."""
+SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
+"""Numbers of swizzles of 64 and 128 bytes and of fetches of 128 bytes in a tensor map."""
 
 
 class MappedElements(NamedTuple):
@@ -35,11 +38,6 @@ class MappedElements(NamedTuple):
 
     kind: ElementType
     file: str
-
-    @property
-    def step(self) -> int:
-        """K of a stage."""
-        return STEP_BYTES // self.kind.size
 
 
 _KINDS = {kind.name: kind for kind in TYPES}
@@ -53,35 +51,27 @@ ELEMENTS = {
 
 def candidates(p: Product, gpu: Target) -> list[Candidate]:
     """Candidates: none for other GPUs, nor for rows that are no whole vectors."""
+    size = p.out.dtype.itemsize
     wide = min(side.bytes for side in p.sides) == 16
-    turns = p.out.dtype.itemsize == 2 or all(side.k_major for side in p.sides)
-    largest, step = max(p.m, p.n, p.k, p.batch), ELEMENTS[p.out.dtype].step
-    if gpu.capability != CAPABILITY or not wide or not turns:
+    orders = size == 2 or all(side.k_major for side in p.sides)
+    largest = max(p.m, p.n, p.k, p.batch)
+    if gpu.capability != CAPABILITY or not wide or not orders:
         return []
-    if largest >= MOST_ELEMENTS or p.k < step:
+    if largest >= MOST_ELEMENTS or p.k * size < STEP_BYTES:
         return []
     made = []
-    for tile in TILES:
-        for turned in (False, True):
-            made += _candidate(p.transposed() if turned else p, tile, turned, gpu)
+    for turned in (False, True):
+        product = p.transposed() if turned else p
+        if 1 in (product.row_c, product.column_c) and not has_few_rows(product):
+            for tile in TILES:
+                if tile.suits(product):
+                    made += _candidate(product, tile, turned, gpu)
     return made
 
 
-def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> list[Candidate]:
-    a, b = p.sides
-    stage = tile.stage(a.k_major, b.k_major)
-    stages, steps = tile.stages(gpu, stage), cdiv(p.k, ELEMENTS[p.out.dtype].step)
-    # A tile that is much larger than C leaves a smaller one the same work.
-    if stages < 2 or tile.splits > steps or 1 not in (p.row_c, p.column_c):
-        return []
-    name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
-    name += f", {tile.resident} an SM" if tile.resident > 1 else ""
-    name += f", K in {tile.splits}" if tile.splits > 1 else ""
-    works = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn) * p.batch
-    why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
-    build = functools.partial(plan, p, tile, stages, gpu)
-    cost = tile.time(in_16_bits(p, p.out.dtype.itemsize), gpu, stage, p.column_c != 1)
-    return [Candidate(f"{name}, pipelined", cost, why, build)]
+def has_few_rows(p: Product) -> bool:
+    """True if the rows are better columns of the turned product, whose tiles may have as few."""
+    return p.m <= MOST_ROWS_TURNED and p.m < p.n
 
 
 def in_16_bits(p: Product, size: int) -> Product:
@@ -92,6 +82,32 @@ def in_16_bits(p: Product, size: int) -> Product:
     return replace(p, k=cdiv(p.k * size, 2), out=p.out._replace(dtype=torch.float16))
 
 
+def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> list[Candidate]:
+    works = tile.works(p)
+    # A cluster for a part of a tile that whole tiles leave idle; boxes are parts of rows, and with
+    # one tile for a block there is nothing beside their stores.
+    like = in_16_bits(p, p.out.dtype.itemsize)
+    if tile.splits > 1 and (works > MOST_SPLIT * gpu.sms or tile.splits > cdiv(like.k, STEP_K)):
+        return []
+    if tile.boxes and p.out.dtype.itemsize > 2:
+        return []
+    if tile.boxes and (p.column_c != 1 or p.n % 8 or works <= gpu.sms):
+        return []
+    a, b = p.sides
+    stage = tile.stage(a.k_major, b.k_major)
+    stages = tile.stages(gpu, stage, like)
+    if stages < 2:
+        return []
+    name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
+    name += f", {tile.resident} an SM" if tile.resident > 1 else ""
+    name += ", in turns" if tile.turns else ", boxes" if tile.boxes else ""
+    name += f", K in {tile.splits}" if tile.splits > 1 else ""
+    why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
+    build = functools.partial(plan, p, tile, stages, gpu)
+    cost = tile.time(like, gpu, stage, p.column_c != 1)
+    return [Candidate(f"{name}, pipelined", cost, why, build)]
+
+
 def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     """The plan for a tile."""
     a, b = p.sides
@@ -99,22 +115,30 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     whole = (p.m if transposed else p.n) % 8 == 0
     alone = tile.resident == 1
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
+    stores = () if tile.boxes else (transposed, whole)
+    entry = "_boxes" if tile.boxes else "_in_turns" if tile.turns else "" if alone else "_beside"
     name = source.template(
-        "pipelined" if alone else "pipelined_beside", source.ctype(p.out.dtype), *words,
-        a.k_major, b.k_major, transposed, whole, p.activation, bias_kind(p),
+        f"pipelined{entry}", source.ctype(p.out.dtype), *words, a.k_major, b.k_major, *stores,
+        p.activation, bias_kind(p),
     )  # fmt: skip
-    elements = ELEMENTS[p.out.dtype]
-    kernel = source.kernel(elements.file, name)
+    kind, file = ELEMENTS[p.out.dtype]
+    kernel = source.kernel(file, name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
-    works = tiles[0] * tiles[1] * p.batch
+    works = tile.works(p)
     rounds = cdiv(works, gpu.sms * tile.resident)
-    # No more blocks than the rounds need: an idle SM leaves the others power.
-    blocks = works * tile.splits if tile.splits > 1 else cdiv(works, rounds)
+    # No more blocks than the rounds need: an idle SM leaves the others power. Blocks that share an
+    # SM are as many as fit: fewer of them would not be the same number for each.
+    blocks = cdiv(works, rounds) if alone else min(works, gpu.sms * tile.resident)
+    blocks = works * tile.splits if tile.splits > 1 else blocks
     maps = (
-        tensor_map(elements.kind, p.a, a, p.m, p, tile.bm),
-        tensor_map(elements.kind, p.b, b, p.n, p, tile.bn),
+        *operand_maps(kind, p.a, a, p.m, p, tile.bm),
+        *operand_maps(kind, p.b, b, p.n, p, tile.bn),
     )
-    args = (*maps, p.bias_pointer, p.c, p.problem(1, p.k, tiles, a.pitch, b.pitch))
+    problem = p.problem(1, p.k, tiles, a.pitch, b.pitch)
+    where: tuple[Argument, ...] = (p.bias_pointer, p.c)
+    if tile.boxes:
+        where = (_result_map(kind, p, tile), p.bias_pointer)
+    args = (*maps, *where, problem)
     shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
@@ -128,17 +152,36 @@ def bias_kind(p: Product) -> int:
     return 1 if p.bias.m == 0 else 2 if p.bias.n == 0 else 3
 
 
-def tensor_map(
+def operand_maps(
     kind: ElementType, x: Operand, side: Side, extent: int, p: Product, along: int
-) -> Map:
-    """The map of an operand as (K, M or N, batch) if K is contiguous, else (M or N, K, batch)."""
+) -> tuple[Map, Map]:
+    """The maps of an operand, of whole tiles and of the last one: see OperandMaps of pipelined.cuh.
+
+    The dimensions are (K, M or N, batch) if K is contiguous, else (M or N, K, batch).
+    """
     inner, outer = (p.k, extent) if side.k_major else (extent, p.k)
     # A row that is the only one, and a matrix that all products share, have no strides.
-    pitch, whole = side.pitch or inner, 16 // kind.size
-    pitch = cdiv(pitch, whole) * whole if outer == 1 else pitch
+    pitch, vector = side.pitch or inner, 16 // kind.size
+    pitch = cdiv(pitch, vector) * vector if outer == 1 else pitch
     batch = x.batch or pitch * outer
     sizes = (inner, outer, p.batch if x.batch else 1)
-    box = (STEP_BYTES // kind.size, along if side.k_major else 64, 1)
+    deep = STEP_BYTES // kind.size
+    boxes = [(deep, rows if side.k_major else 64, 1) for rows in (along, extent % along or along)]
     strides = (kind.size * pitch, kind.size * batch)
-    request = MapRequest(kind, 0, sizes, strides, (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128)
-    return Map(x.pointer, request)
+    whole, edge = (
+        Map(x.pointer, MapRequest(
+            kind, 0, sizes, strides, (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128,
+        ))
+        for box in boxes
+    )  # fmt: skip
+    return whole, edge
+
+
+def _result_map(kind: ElementType, p: Product, tile: PipelinedTile) -> Map:
+    """The map of C as (N, M, batch), of boxes that a warp stores: see box_store.cuh."""
+    wide = tile.bn % 64 == 0
+    request = MapRequest(
+        kind, 0, (p.n, p.m, p.batch), (2 * p.n, 2 * p.m * p.n), (1, 1, 1),
+        (64 if wide else 32, 16, 1), swizzle=SWIZZLE_128 if wide else SWIZZLE_64,
+    )  # fmt: skip
+    return Map(p.c, request)

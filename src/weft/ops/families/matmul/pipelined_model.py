@@ -1,26 +1,30 @@
 """Cost model of products by warpgroups that read what tensor maps copied: tiles and seconds.
 
-Every constant was fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl.
+Every constant was fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl; rows of
+its run 1, and those without one, copied what lies outside of the matrices too.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
 from weft.ops.families.matmul.half_model import SLAB_ALIGNMENT
-from weft.ops.families.matmul.model import traffic
+from weft.ops.families.matmul.model import streamed
 from weft.ops.families.matmul.product import Product
 
 STEP_K = 64
 """K of a stage."""
-WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 176, 192, 256)
+WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
 """Columns of a tile that a warpgroup multiplies by one instruction."""
 BARRIERS = 1024
 """Bytes of static shared memory: the ring after it is aligned."""
 MOST_STAGES = 12
+MOST_SHARES = 32 * 1024
+"""Bytes of shares that have room beside the stages: see shares.cuh."""
 
 
 class PipelinedTile(NamedTuple):
@@ -28,17 +32,41 @@ class PipelinedTile(NamedTuple):
 
     resident  blocks that share an SM
     splits    blocks of a cluster that share the K of a tile
+    turns     two warpgroups compute whole tiles by turns; else all of them share each
+    boxes     results are stored by a tensor map, beside the products of the next tile
     """
 
     bm: int
     bn: int
     resident: int = 1
     splits: int = 1
+    turns: bool = False
+    boxes: bool = False
 
     @property
     def threads(self) -> int:
-        """A warpgroup for each 64 rows, and a warpgroup or a warp that copies."""
-        return 2 * self.bm + (128 if self.resident == 1 else 32)
+        """Those that multiply, and a warpgroup or a warp that copies."""
+        return 32 * self.warps + (128 if self.resident == 1 else 32)
+
+    @property
+    def warps(self) -> int:
+        """Warps that multiply: a warpgroup for each 64 rows, or two that take turns."""
+        return 8 if self.turns else self.bm // 16
+
+    def works(self, p: Product) -> int:
+        """Tiles of all products."""
+        return cdiv(p.m, self.bm) * cdiv(p.n, self.bn) * p.batch
+
+    def suits(self, p: Product) -> bool:
+        """False if a smaller tile has the same work: a warpgroup without rows, columns for none.
+
+        For 16 columns memory is the limit, and the least rows are the most blocks that read.
+        """
+        rows = self.bm == 64 or self.bm - 64 < p.m
+        least = next((bn for bn in WIDTHS if bn >= p.n), WIDTHS[-1])
+        return (
+            rows and self.bn <= max(least, 96 if self.turns else 0) and (p.n > 16 or self.bm == 64)
+        )
 
     def stage(self, a_k_major: bool, b_k_major: bool) -> int:
         """Bytes of a stage; an operand that is not contiguous along K has slabs of 64."""
@@ -47,66 +75,131 @@ class PipelinedTile(NamedTuple):
 
     @property
     def staging(self) -> int:
-        """Bytes through which the warps store their results, and of a bias for each column."""
+        """Bytes through which the warps store their results, of a bias for each column, and of the
+        shares that other blocks of a cluster give.
+        """
         width = 64 if self.resident == 1 and self.bm <= 192 else 32
-        return self.bm // 16 * (max(16 * (width + 8), 32 * 24) + self.bn // self.splits) * 2
+        rows = 16 * self.bn if self.boxes else max(16 * (width + 8), 32 * 24)
+        columns = self.bn // math.gcd(self.bn // 8, self.splits)
+        shares = self.shares if self.shares <= MOST_SHARES else 0
+        return self.warps * (rows + columns) * 2 + shares
 
-    def stages(self, gpu: Target, stage: int, more: int = 0) -> int:
-        """Stages that fit; `more`: bytes of a block for something else."""
+    @property
+    def shares(self) -> int:
+        """Bytes that other blocks of a cluster give; many replace the stages."""
+        return 4 * self.bm * self.bn * (self.splits - 1) // self.splits
+
+    def stages(self, gpu: Target, stage: int, p: Product, more: int = 0) -> int:
+        """Stages that fit, and no more than a block with one tile needs.
+
+        more  bytes of a block for something else
+        """
         room = gpu.shared_per_sm // self.resident - BLOCK_RESERVED
         room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging - more
-        return min(room // stage, MOST_STAGES)
+        most = MOST_STAGES
+        if self.works(p) * self.splits <= gpu.sms * self.resident:
+            most = max(2, min(most, cdiv(cdiv(p.k, STEP_K), self.splits)))
+        fitting = min(room // stage, most)
+        return fitting if self.shares <= max(MOST_SHARES, fitting * stage) else 0
 
     def time(self, p: Product, gpu: Target, stage: int, turned: bool) -> float:
         """Modelled seconds; `turned`: the columns of C are contiguous."""
-        works = cdiv(p.m, self.bm) * cdiv(p.n, self.bn) * p.batch * self.splits
-        steps = cdiv(cdiv(p.k, STEP_K), self.splits)
-        most = cdiv(works, gpu.sms)
+        works, steps = self.works(p) * self.splits, cdiv(cdiv(p.k, STEP_K), self.splits)
+        sms = int(gpu.sms * CLUSTERS[self.splits])
+        most = cdiv(works, sms)  # tiles of an SM
         beside = min(self.resident, most)
-        math = 2 * self.bm * (self.bn + INSTRUCTION) * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
-        waits = LATENCY / (self.stages(gpu, stage) * beside)
-        loop = most * steps * max(math, stage / SM_RATE, waits)
-        store = OVER + STORE * self.bm * self.bn * (TURNED if turned else 1.0)
-        again = cdiv(most, self.resident) - 1
-        over = store * (1 + again * (BESIDE if self.bm >= 192 else 1.0))
+        dense = 2 * self.bm * (self.bn + INSTRUCTION) * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
+        step = max(dense, stage / SM_RATE, LATENCY / (self.stages(gpu, stage, p) * beside))
+        store = STORE * (TURNED if turned else 1.0) + ACTIVATE.get(p.activation, 0.0)
+        over = OVER + store * self.bm * self.bn * (ALONE if self.turns else 1.0)
+        again = cdiv(most, self.resident) - 1.0
+        begins = again * ROUND if self.splits > 1 else 0.0  # of blocks that do not stay
+        if self.turns:
+            again *= max(AGAIN, 1 - steps * step / over)  # the other warpgroup multiplies meanwhile
+        elif self.boxes:
+            again *= BOXES
+        elif self.bm >= 192:
+            again *= BESIDE
+        loop = most * steps * step + over * (1 + again) + begins
         total = works * steps * stage / L2_RATE
-        time = gpu.launch + max(loop + over, total, traffic(p) / gpu.bandwidth)
+        # Tiles of the smaller operand that read the larger one together wait for it together.
+        readers = cdiv(p.m, self.bm) if p.n >= p.m else cdiv(p.n, self.bn)
+        memory = streamed(p, works, sms, gpu) * (AGAIN_READ if readers > 1 else 1.0)
+        time = gpu.launch + max(loop, total, memory) + begins * BEGINS
         if self.splits > 1:
-            time += SPLIT + SHARE * 4 * self.bm * self.bn * self.splits
+            time += SPLIT + SHARE * self.shares
         return time
 
 
-REACH = 0.767
+REACH = 0.794
 """Share of the tensor cores' dense rate."""
-INSTRUCTION = 8
+INSTRUCTION = 9
 """Columns by which an instruction takes longer than its own."""
-SM_RATE = 84e9
+SM_RATE = 93.7e9
 """Bytes per second that reach the shared memory of an SM."""
-L2_RATE = 9.8e12
+L2_RATE = 13.3e12
 """Bytes per second that reach that of all SMs."""
-LATENCY = 1.44e-6
+LATENCY = 0.81e-6
 """Seconds from the copy of a stage to the next one into it."""
-OVER = 0.67e-6
+OVER = 0.66e-6
 """Seconds before the first products of a tile and after the last ones."""
-STORE = 4.2e-11
+STORE = 4.8e-11
 """Seconds to store an element."""
-TURNED = 1.32
+TURNED = 1.07
 """Time of stores to contiguous columns relative to rows."""
-BESIDE = 0.86
+BESIDE = 0.96
 """Share of the time of stores that the products of other warpgroups do not cover, from three on."""
-SPLIT = 1.5e-6
+SPLIT = 1.35e-6
 """Seconds by which the barriers of a cluster delay it."""
-SHARE = 2.3e-11
+SHARE = 3.6e-11
 """Seconds for each byte of the shares."""
+ACTIVATE = {2: 7.6e-11, 3: 3.8e-11, 4: 4.7e-11}
+"""Seconds of an activation, by its number, for an element."""
+ALONE = 1.55
+"""Time of stores by one warpgroup relative to two."""
+ROUND = 2.8e-6
+"""Seconds before the first products of a block that begins when another one has ended."""
+BEGINS = 0.1
+"""Share of these seconds that reads of other blocks of the SM do not cover."""
+AGAIN_READ = 1.12
+"""Time of reads of memory by several blocks relative to one."""
+BOXES = 0.81
+"""Share of the time of stores by tensor maps that products do not cover."""
+AGAIN = 0.31
+"""Share of the time of stores that the products of the other of two warpgroups do not cover."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""
-TILES = tuple(
-    PipelinedTile(bm, bn, resident, splits)
-    for bm, most in MOST_COLUMNS.items()
-    for bn in WIDTHS
-    for resident in (1, 2, 3)
-    for splits in (1, 2, 4)
-    if bn <= most
-    if resident == 1 or bm * bn <= 4096
-    if splits == 1 or (bm <= 128 and bn // 8 % splits == 0 and bm * bn * splits <= 128 * 256)
+CLUSTERS = {1: 1.0, 2: 1.0, 3: 0.89, 4: 0.91, 8: 0.91}
+"""Share of the SMs that clusters of so many blocks can use: each lies in one GPC."""
+
+
+def _splits(bm: int, bn: int) -> tuple[int, ...]:
+    """Numbers of blocks that can share a tile: each stores whole columns of whole warps."""
+    owners = {splits: splits // math.gcd(bn // 8, splits) for splits in CLUSTERS}
+    return tuple(splits for splits, warps in owners.items() if bm // 16 % warps == 0)
+
+
+TILES = (
+    *(
+        PipelinedTile(bm, bn, resident, splits)
+        for bm, most in MOST_COLUMNS.items()
+        for bn in WIDTHS
+        for resident in (1, 2, 3)
+        for splits in _splits(bm, bn)
+        if bn <= most
+        if resident == 1 or bm * bn <= 4096
+        if splits in (1, 2, 4, 8) or bm * bn > 4096
+        if splits < 8 or bm * bn <= 128 * 128
+    ),
+    *(
+        PipelinedTile(bm, bn, turns=True)
+        for bm, most in {64: 256, 128: 192, 192: 128}.items()
+        for bn in WIDTHS
+        if 96 <= bn <= most
+    ),
+    *(
+        PipelinedTile(bm, bn, boxes=True)
+        for bm, widths in ((128, (128, 160, 192, 256)), (192, (128, 160, 192)), (256, (96, 128)))
+        for bn in widths
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -19,9 +20,11 @@ from weft.ops.families.matmul import scaled_model
 from weft.ops.families.matmul.pipelined import (
     CAPABILITY,
     MOST_ELEMENTS,
+    MOST_SPLIT,
     bias_kind,
+    has_few_rows,
     in_16_bits,
-    tensor_map,
+    operand_maps,
 )
 from weft.ops.families.matmul.pipelined_model import PipelinedTile
 from weft.ops.families.matmul.product import Bias, Operand, Product, Side, side
@@ -87,7 +90,8 @@ class ScaledProduct(NamedTuple):
         each = self.columns_differ(tile)
         if self.sums == BLOCKS:
             return 4 * (tile.bm + (tile.bn if each else 4)), 0
-        return 0, 4 * tile.bm // 16 * tile.bn // tile.splits if each else 0
+        columns = tile.bn // math.gcd(tile.bn // 8, tile.splits)
+        return 0, 4 * tile.bm // 16 * columns if each else 0
 
 
 def scaled_product(request: Request) -> ScaledProduct:
@@ -129,9 +133,11 @@ def candidates(request: Request) -> list[Candidate]:
     largest = max(p.m, p.n, p.k, *(abs(x) for x in made.reach))
     if gpu.capability != CAPABILITY or not wide or p.k == 0 or largest >= MOST_ELEMENTS:
         return found
-    for tile in scaled_model.TILES if made.sums == FAST else scaled_model.PART_TILES:
-        for turned in (False, True):
-            found += _candidate(made.transposed() if turned else made, tile, turned, gpu)
+    for turned in (False, True):
+        ordered = made.transposed() if turned else made
+        for tile in scaled_model.TILES if made.sums == FAST else scaled_model.PART_TILES:
+            if tile.suits(ordered.product) and not has_few_rows(ordered.product):
+                found += _candidate(ordered, tile, turned, gpu)
     return found
 
 
@@ -146,15 +152,17 @@ def _candidate(
     p = made.product
     stage = tile.stage(True, True)
     of_stage, of_block = made.scale_bytes(tile)
-    stages = tile.stages(gpu, stage + of_stage, of_block)
+    works = tile.works(p)
+    stages = tile.stages(gpu, stage + of_stage, in_16_bits(p, 1), of_block)
     if stages < 2 or tile.splits > cdiv(p.k, BLOCK):
+        return []
+    if tile.splits > 1 and works > MOST_SPLIT * gpu.sms:
         return []
     if made.sums == BLOCKS and tile.resident > 1:  # another warp copies their scales
         return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""
     name += f", K in {tile.splits}" if tile.splits > 1 else ""
-    works = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn)
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     cost = tile.time(in_16_bits(p, 1), gpu, stage, turned)
     if made.sums != FAST:
@@ -182,9 +190,11 @@ def plan(made: ScaledProduct, tile: PipelinedTile, stages: int, gpu: Target) -> 
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
     works = tiles[0] * tiles[1]
     rounds = cdiv(works, gpu.sms * tile.resident)
-    blocks = works * tile.splits if tile.splits > 1 else cdiv(works, rounds)
+    blocks = cdiv(works, rounds) if alone else min(works, gpu.sms * tile.resident)
+    blocks = works * tile.splits if tile.splits > 1 else blocks
     args = (
-        tensor_map(BYTES, p.a, a, p.m, p, tile.bm), tensor_map(BYTES, p.b, b, p.n, p, tile.bn),
+        *operand_maps(BYTES, p.a, a, p.m, p, tile.bm),
+        *operand_maps(BYTES, p.b, b, p.n, p, tile.bn),
         *made.inputs, p.bias_pointer, p.c, made.scales.pack(),
         p.problem(1, p.k, tiles, a.pitch, b.pitch),
     )  # fmt: skip

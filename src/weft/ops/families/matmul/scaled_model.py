@@ -12,12 +12,12 @@ from weft.ops.families.matmul.pipelined_model import TILES as PIPELINED_TILES
 from weft.ops.families.matmul.pipelined_model import PipelinedTile
 from weft.ops.families.matmul.product import Product
 
-TILES = PIPELINED_TILES
+TILES = tuple(tile for tile in PIPELINED_TILES if not tile.turns and not tile.boxes)
 PART_COLUMNS = {64: 192, 128: 192, 192: 128, 256: 64}
 """Columns of a tile by its rows: each thread has two accumulators for a result."""
 PART_TILES = tuple(
     tile
-    for tile in PIPELINED_TILES
+    for tile in TILES
     if tile.bn <= PART_COLUMNS[tile.bm] and (tile.resident == 1 or tile.bm * tile.bn <= 2048)
 )
 PART = 60e-9

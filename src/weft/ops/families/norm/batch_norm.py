@@ -1,15 +1,15 @@
 """batch_norm, in training and in evaluation.
 
-In training it is two ops: `batch_norm_statistics` computes mean and variance and updates the
-running ones, and `batch_norm_apply` computes the result. Only the second one has a gradient, which
-takes into account that mean and variance depend on the input.
+In training it is two ops: `batch_norm_training` computes the result, mean and variance, and
+`batch_norm_update` updates the running ones; see batch_norm_training.py. The result with given
+statistics is `batch_norm_apply`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from weft.errors import ArgumentError
 from weft.ops.core import library
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Buffer, Counters, Plan
+from weft.ops.core.plan import Buffer, Counters, Plan, Pointer, Step
 from weft.ops.families.norm import model
 from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
 from weft.ops.families.norm.channels import Channels, channels, result_like, result_of
@@ -33,20 +33,21 @@ def _statistics(request: Request) -> list[Candidate]:
     made = channels(request, (0,), (found, found))
     time = made.cost + model.stream_time(request.target, x.numel * x.itemsize)
     build = functools.partial(_statistics_plan, made)
-    return [Candidate("channels", time, _why(made), build)]
+    return [Candidate("channels", time, why(made), build)]
 
 
 def _statistics_plan(made: Channels) -> Plan:
-    running = [made.request.inputs[i] for i in (1, 2)]
-    dtype = next((r.dtype for r in running if r is not None), torch.float32)
-    kernel = made.kernel("channels.cu", "statistics", dtype)
-    found, scratch = made.found(0, 3)
-    step = made.step(
-        kernel, made.summing, made.inputs[0], made.output(0), made.output(1), *made.inputs[1:3],
-        found, Counters(), made.shape(made.summing), float(made.size),
-        made.request.options["momentum"],
-    )  # fmt: skip
+    step, scratch = statistics_step(made, made.output(0), made.output(1))
     return made.plan(step, scratch=scratch)
+
+
+def statistics_step(made: Channels, mean: Pointer, var: Pointer) -> tuple[Step, tuple[Buffer, ...]]:
+    """The launch that computes statistics, and the scratch buffer that it needs, if any."""
+    kernel = made.kernel("channels.cu", "statistics")
+    found, scratch = made.found(0, 3)
+    numbers = (made.shape(made.summing), float(made.size))
+    args = (made.inputs[0], mean, var, found, Counters(), *numbers)
+    return made.step(kernel, made.summing, *args), scratch
 
 
 def _apply(request: Request) -> list[Candidate]:
@@ -56,16 +57,23 @@ def _apply(request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     made = channels(request, (0,), (out,)).folded()
     time = made.cost + model.stream_time(request.target, 2 * x.numel * x.itemsize)
-    return [Candidate("channels", time, _why(made), functools.partial(_apply_plan, made))]
+    return [Candidate("channels", time, why(made), functools.partial(_apply_plan, made))]
 
 
 def _apply_plan(made: Channels) -> Plan:
-    statistics, weight = dtypes(made)
+    return made.plan(apply_step(made, made.inputs, *dtypes(made)))
+
+
+def apply_step(
+    made: Channels,
+    inputs: Sequence[Pointer | None],
+    statistics: torch.dtype,
+    weight: torch.dtype,
+) -> Step:
+    """The launch that normalises; `inputs` are the tensor, its statistics and weights."""
     kernel = made.kernel("channels.cu", "apply", statistics, weight)
-    eps = made.request.options["eps"]
-    parts = made.writing
-    step = made.step(kernel, parts, *made.inputs, made.output(0), made.shape(parts), eps)
-    return made.plan(step)
+    parts, eps = made.writing, made.request.options["eps"]
+    return made.step(kernel, parts, *inputs, made.output(0), made.shape(parts), eps)
 
 
 def dtypes(made: Channels, first: int = 1) -> tuple[torch.dtype, torch.dtype]:
@@ -75,13 +83,13 @@ def dtypes(made: Channels, first: int = 1) -> tuple[torch.dtype, torch.dtype]:
     return mean.dtype, next((w.dtype for w in weights if w is not None), torch.float32)
 
 
-def _why(made: Channels) -> str:
+def why(made: Channels) -> str:
     order = "channels last" if made.flat else "channels first"
     return f"{order}, {made.summing} blocks per channel, vectors of {made.vector}"
 
 
 # ---- checks ------------------------------------------------------------------------------------
-def _check(name: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, training: bool) -> None:
+def check(name: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, training: bool) -> None:
     check_dtype(name, x)
     if x.dim() < 2:
         raise ArgumentError(
@@ -118,22 +126,15 @@ def _check_evaluation(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *opti
             got="training=True",
             next="call weft.ops.batch_norm",
         )
-    _check("batch_norm", x, mean, var, weight, bias, False)
+    check("batch_norm", x, mean, var, weight, bias, False)
 
 
 def _check_apply(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *options: Any) -> None:
-    _check("batch_norm", x, mean, var, weight, bias, False)
+    check("batch_norm", x, mean, var, weight, bias, False)
 
 
-def _check_statistics(x: Any, mean: Any, var: Any, momentum: float) -> None:
-    _check("batch_norm", x, mean, var, None, None, True)
-    for name, t in (("running_mean", mean), ("running_var", var)):
-        if t is not None and not t.is_contiguous():
-            raise ArgumentError(
-                f"weft.ops.batch_norm: '{name}' must be contiguous, because it is changed",
-                got=f"strides {t.stride()}",
-                next=f"{name}.contiguous()",
-            )
+def _check_statistics(x: Any) -> None:
+    check("batch_norm", x, None, None, None, None, True)
 
 
 # ---- definitions -------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ def _backward(options: int, ctx: Any, grad: Any) -> Any:
 
 def _training(op: Callable[..., Any]) -> Callable[..., Any]:
     """Redirect calls in training, and those that need gradients, to the ops for them."""
-    statistics = library.call("batch_norm_statistics")
+    train, update = library.call("batch_norm_training"), library.call("batch_norm_update")
     apply = library.call("batch_norm_apply")
 
     def redirected(
@@ -165,24 +166,19 @@ def _training(op: Callable[..., Any]) -> Callable[..., Any]:
         eps: float,
     ) -> Any:  # fmt: skip
         if training:
-            found = statistics(x.detach(), mean, var, momentum)
+            y, *found = train(x, weight, bias, eps)
             changed = [t for t in (mean, var) if t is not None]
-            if changed and not torch.compiler.is_compiling():
-                torch.autograd.graph.increment_version(changed)
-            return apply(x, *found, weight, bias, True, eps)
+            if changed and x.numel():
+                update(mean, var, *found, momentum, x.numel() // x.shape[1])
+                if not torch.compiler.is_compiling():
+                    torch.autograd.graph.increment_version(changed)
+            return y
         wanted = any(t is not None and t.requires_grad for t in (x, weight, bias))
         if wanted and torch.is_grad_enabled():
             return apply(x, mean, var, weight, bias, False, eps)
         return NotImplemented
 
     return redirected
-
-
-def _refused(info: Any, in_dims: Any, *args: Any) -> Any:
-    raise ArgumentError(
-        "weft.ops.batch_norm: torch.vmap cannot update running statistics",
-        next="call it with training=False, or without torch.vmap",
-    )
 
 
 _WEIGHTS = "Tensor? weight=None, Tensor? bias=None"
@@ -204,15 +200,11 @@ DEFINITIONS = (
     ),
     Definition(
         name="batch_norm_statistics",
-        schema="(Tensor input, Tensor(a!)? running_mean, Tensor(b!)? running_var, float momentum)"
-        " -> (Tensor, Tensor)",
-        doc="The mean and the variance of each channel; updates the running ones.",
-        fake=lambda x, *rest: tuple(
-            x.new_empty(x.shape[1:2], dtype=torch.float32) for _ in range(2)
-        ),
+        schema="(Tensor input) -> (Tensor, Tensor)",
+        doc="The mean and the variance of each channel.",
+        fake=lambda x: tuple(x.new_empty(x.shape[1:2], dtype=torch.float32) for _ in range(2)),
         candidates=_statistics,
         check=_check_statistics,
-        vmap=_refused,
         autocast=None,
         public=False,
     ),

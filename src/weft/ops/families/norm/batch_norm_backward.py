@@ -14,6 +14,7 @@ from weft.ops.core.plan import Buffer, Counters, Plan, Step
 from weft.ops.families.norm import model
 from weft.ops.families.norm.batch_norm import dtypes
 from weft.ops.families.norm.channels import Channels, channels, result_like, result_of
+from weft.ops.families.norm.resident import Resident, resident
 
 
 def _candidates(request: Request) -> list[Candidate]:
@@ -30,7 +31,22 @@ def _candidates(request: Request) -> list[Candidate]:
     moved = passes * x.numel * x.itemsize
     time = made.cost + model.stream_time(request.target, moved, launches=2)
     why = f"{made.summing} blocks per channel, vectors of {made.vector}"
-    return [Candidate("channels", time, why, functools.partial(_plan, made))]
+    found = [Candidate("channels", time, why, functools.partial(_plan, made))]
+    kept = resident(made, 2) if request.options["training"] else None
+    if kept is not None:
+        build = functools.partial(_one_launch, kept)
+        found.append(Candidate("resident", made.cost + kept.time, kept.why, build))
+    return found
+
+
+def _one_launch(kept: Resident) -> Plan:
+    made = kept.made
+    found, scratch = kept.found(made.extra(0))
+    wanted = made.request.options["weights"]
+    weights = (made.output(1), made.output(2)) if wanted else (None, None)
+    args = (*made.inputs, made.output(0), *weights, found)
+    step = kept.step("resident_backward.cu", "gradients", *args, dtypes=dtypes(made, 2))
+    return made.plan(step, scratch=scratch)
 
 
 def _plan(made: Channels) -> Plan:

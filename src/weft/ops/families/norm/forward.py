@@ -10,7 +10,9 @@ import torch
 
 from weft.kernels import cdiv
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.cluster_rows import ClusterRows, cluster_of
 from weft.ops.core.plan import Buffer, Plan, Step
+from weft.ops.core.rows import View
 from weft.ops.families.norm import model
 from weft.ops.families.norm.rows import BLOCK, RowJob, RowStrategy, parts_of, threads_of
 
@@ -39,18 +41,49 @@ def candidates(kind: RowNorm, saved: bool, made: RowJob) -> list[Candidate]:
     elements = made.count * made.n
     moved = (1 + kind.tensors + kind.added) * elements * size
     found = []
-    threads, registers, shared = threads_of(made.chunks, model.FORWARD_VECTORS)
+    threads, registers, shared = _threads(kind, made)
     if _memory(made, threads, shared) <= _room(made):
         strategy = _strategy(kind, made, threads, registers, shared)
         time = made.cost + model.row_time(made, strategy, moved)
         why = f"{threads} threads per row, {registers} vectors of {made.vector} in registers each"
         build = functools.partial(rows, kind, saved, made, strategy)
         found.append(Candidate("rows", time, why, build))
+    if not kind.added and not made.inner and (by := _clusters(made)) is not None:
+        time = made.cost + gpu.launch + by.time(moved)
+        build = functools.partial(_cluster_rows, kind, saved, made, by)
+        found.append(Candidate("rows in clusters", time, by.why, build))
     parts = parts_of(made)
     time = made.cost + model.two_pass_time(gpu, moved, elements * size, moved, launches=2)
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(long_rows, kind, saved, made, parts)
     return [*found, Candidate("long rows", time, why, build)]
+
+
+def _threads(kind: RowNorm, made: RowJob) -> tuple[int, int, int]:
+    """As `threads_of`, and more threads where rows are few: their loads take the time."""
+    threads, registers, shared = threads_of(made.chunks, model.FORWARD_VECTORS)
+    sms = made.request.target.sms
+    alone = made.count < sms  # an SM has one row
+    most = min(model.FEW_BLOCK[alone], model.FEW_THREADS * sms // made.count)
+    while 2 * threads <= most and registers > _vectors(alone, threads):
+        threads *= 2
+        registers, shared = cdiv(made.chunks, threads), 0
+    # Vectors of a residual take as many registers again.
+    if kind.added and not shared and registers > model.FEW_VECTORS and threads < 512:
+        threads, registers = 2 * threads, cdiv(made.chunks, 2 * threads)
+    return threads, registers, shared
+
+
+def _vectors(alone: bool, threads: int) -> int:
+    """Vectors of a thread that are worth no more threads: a warp needs no barriers."""
+    return 1 if alone else model.FEW_VECTORS if threads <= 32 else 2
+
+
+def _is_few(kind: RowNorm, made: RowJob, threads: int) -> bool:
+    """True if rows leave threads of the GPU without work, and wait for weights in registers."""
+    sms = made.request.target.sms
+    waits = kind.added or threads > 32 or made.count < sms
+    return waits and made.count * threads <= model.FEW_THREADS * sms
 
 
 def _memory(made: RowJob, threads: int, shared: int) -> int:
@@ -66,6 +99,9 @@ def _strategy(
     kind: RowNorm, made: RowJob, threads: int, registers: int, shared: int
 ) -> RowStrategy:
     """The strategy that was measured to be the fastest for so many vectors of a row."""
+    held = not (made.inner or shared) and registers <= model.FEW_VECTORS
+    if held and _is_few(kind, made, threads):
+        return RowStrategy(threads, registers, 0, max(1, 2048 // max(threads, 128)))
     if made.ragged or kind.added or made.inner:
         # Weights that no vector holds are read one by one: once per block instead of once per row.
         size = registers * made.vector * made.weight.itemsize
@@ -98,7 +134,7 @@ def addresses(kind: RowNorm, saved: bool, made: RowJob) -> tuple[Any, ...]:
 
 def rows(kind: RowNorm, saved: bool, made: RowJob, strategy: RowStrategy) -> Plan:
     """One launch: rows stay on chip."""
-    threads, registers, shared, resident, prefetch = strategy
+    threads, registers, shared, resident, prefetch, _ = strategy
     kernel = made.kernel(
         "rows.cu", "rows", threads, registers, shared, kind.centred, kind.added,
         resident > 0 and not prefetch, made.inner > 0, prefetch,
@@ -106,7 +142,23 @@ def rows(kind: RowNorm, saved: bool, made: RowJob, strategy: RowStrategy) -> Pla
     memory = _memory(made, threads, shared)
     rest = (made.count, made.n, made.stride, epsilon(made.request), made.inner, made.groups)
     args = (*addresses(kind, saved, made), *rest)
-    return made.plan(Step(kernel, (strategy.grid(made),), (strategy.block,), args, memory))
+    return made.plan(
+        Step(kernel, (strategy.grid(made),), (strategy.block,), args, memory, early=True)
+    )
+
+
+def _clusters(made: RowJob) -> ClusterRows | None:
+    view = View(made.count, made.n, 1, made.stride, made.vector)
+    return cluster_of(view, made.chunks, int(made.dtype.itemsize), made.request.target)
+
+
+def _cluster_rows(kind: RowNorm, saved: bool, made: RowJob, by: ClusterRows) -> Plan:
+    """One launch: the blocks of a cluster have a row on chip."""
+    x, _, w, b, y, _, mean, rstd = addresses(kind, saved, made)
+    kernel = made.kernel("cluster.cu", "cluster_rows", by.threads, kind.centred)
+    args = (x, w, b, y, mean, rstd, made.n, made.stride, epsilon(made.request), by.each)
+    grid, cluster = (made.count * by.blocks,), (by.blocks, 1, 1)
+    return made.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
 
 
 def long_rows(kind: RowNorm, saved: bool, made: RowJob, parts: int) -> Plan:

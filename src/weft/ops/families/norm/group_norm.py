@@ -14,7 +14,7 @@ from weft.ops.core import library, source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.core.plan import COUNTERS, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.families.norm import groups_last, model
 from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
 from weft.ops.families.norm.forward import RowNorm, candidates
@@ -124,8 +124,14 @@ def _rows(made: RowJob, shape: tuple[int, ...], wanted: bool, tile: RowTile) -> 
     kernel = source.kernel("norm/groups_backward.cu", f"rows_of_planes<{types}>")
     numbers = (made.count, made.inner, share, made.groups, tile.rows, lanes, over)
     partial = made.extra(0) if wanted else None
-    args = (*made.inputs, partial, made.output(0), *numbers)
-    step = Step(kernel, (cdiv(made.count, tile.rows),), (BLOCK,), args, tile.memory)
+    # Counters of groups join the sums of weights, where a launch for them would be most of it.
+    joined = wanted and tile.rows == 1 and shape[0] <= model.JOINED_BATCH
+    joined = joined and made.groups <= COUNTERS
+    weights = (made.output(1), made.output(2), Counters()) if joined else (None, None, None)
+    args = (*made.inputs, partial, made.output(0), *weights, *numbers)
+    step = Step(kernel, (cdiv(made.count, tile.rows),), (BLOCK,), args, tile.memory, early=True)
+    if joined:
+        return made.plan(step, scratch=(Buffer((2, *shape), torch.float32),))
     return _summed(made, shape, wanted, (step,))
 
 
@@ -142,10 +148,10 @@ def _planes(made: RowJob, shape: tuple[int, ...], wanted: bool) -> Plan:
     each = cdiv(share * inner, parts)
     steps = (
         Step(first, (cdiv(planes, BLOCK // threads),), (BLOCK,),
-             (dy, x, mean, rstd, partial, planes, inner, share)),
+             (dy, x, mean, rstd, partial, planes, inner, share), early=True),
         Step(second, (made.count * parts,), (BLOCK,),
              (dy, x, w, mean, rstd, partial, made.output(0), planes, inner, share, made.groups,
-              parts, each)),
+              parts, each), early=True),
     )  # fmt: skip
     return _summed(made, shape, wanted, steps, always=True)
 
@@ -170,12 +176,14 @@ def _summed(
         joined = made.extra(1)
         more = Pointer(joined.number, 4 * parts * channels)
         args = (partial, joined, more, batch, channels, tiles, cdiv(batch, parts))
-        steps = (*steps, Step(kernel, (2 * tiles, parts), (BLOCK,), args))
+        steps = (*steps, Step(kernel, (2 * tiles, parts), (BLOCK,), args, early=True))
         scratch.append(Buffer((2, parts, channels), torch.float32))
         partial, blocks = joined, parts
     kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
     args = (partial, dw, db, blocks, channels, tiles, blocks)
-    return made.plan(*steps, Step(kernel, (2 * tiles,), (BLOCK,), args), scratch=tuple(scratch))
+    return made.plan(
+        *steps, Step(kernel, (2 * tiles,), (BLOCK,), args, early=True), scratch=tuple(scratch)
+    )
 
 
 # ---- definitions -------------------------------------------------------------------------------

@@ -81,4 +81,4 @@ def _plan(made: RowJob, tile: ChannelsLastTile, share: int, inner: int) -> Plan:
     numbers = (x.shape[1], inner, share, tile.pitch, tiles, epsilon(made.request))
     args = (*made.inputs, made.output(0), *saved, *numbers)
     kernel = source.kernel("norm/groups_last.cu", name)
-    return made.plan(Step(kernel, (x.shape[0] * tiles,), (BLOCK,), args, tile.memory))
+    return made.plan(Step(kernel, (x.shape[0] * tiles,), (BLOCK,), args, tile.memory, early=True))

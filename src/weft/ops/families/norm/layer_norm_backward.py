@@ -51,7 +51,47 @@ def gradients_of_rows(centred: bool, made: RowJob) -> list[Candidate]:
         strategy = RowStrategy(threads, registers, resident=1024 // max(threads, 128))
         build = functools.partial(_rows, centred, made, strategy)
         candidates.insert(0, Candidate("rows", made.cost + time, why, build))
+        if wanted:
+            candidates.insert(0, _in_one_launch(centred, made, moved, 2 * size))
     return candidates
+
+
+def _in_one_launch(centred: bool, made: RowJob, moved: float, again: float) -> Candidate:
+    """The candidate whose first blocks have all rows of some columns, for gradients of weights."""
+    gpu, threads = made.request.target, _column_threads(made)
+    registers = cdiv(made.chunks, threads)
+    block = 256 if threads <= 32 else threads
+    vector = 1 if made.ragged else made.vector
+    widths = (model.RAGGED_WIDTH,) if made.ragged else model.COLUMN_WIDTHS
+    blocks = [(w, cdiv(made.n, w * vector)) for w in widths]
+    width, slabs = next((b for b in blocks if b[1] <= model.COLUMN_SLABS * gpu.sms), blocks[-1])
+    if width == 2 and 4 * made.count <= model.SHORT_COLUMN * block:
+        width, slabs = blocks[1]
+    time = made.cost + model.joint_time(gpu, moved, again, made.count, block // width)
+    why = f"{threads} threads per row, {slabs} blocks for columns of {width} vectors"
+    strategy = RowStrategy(threads, registers, resident=1024 // block, least=block)
+    build = functools.partial(_joint, centred, made, strategy, width, slabs)
+    return Candidate("rows and weights", time, why, build)
+
+
+def _column_threads(made: RowJob) -> int:
+    """Threads of a row beside blocks that sum columns."""
+    if made.chunks <= 128 and (made.count >= made.request.target.sms or made.chunks <= 32):
+        return _threads(made.chunks)
+    least = model.COLUMN_BLOCKS[made.count > model.FEW_COLUMN_ROWS]
+    wanted = cdiv(made.chunks, 1 if made.chunks <= 128 else model.COLUMN_VECTORS)
+    return max(min(least, 1 << (made.chunks - 1).bit_length()), 1 << (wanted - 1).bit_length())
+
+
+def _joint(centred: bool, made: RowJob, strategy: RowStrategy, width: int, slabs: int) -> Plan:
+    added, _ = _flags(centred, made)
+    shape = (strategy.threads, strategy.registers)
+    flags = (centred, added, width, strategy.block)
+    kernel = made.kernel("rows_backward.cu", "rows_and_weights", *shape, *flags)
+    weights = (made.output(1), made.output(2) if centred else None)
+    args = (*_addresses(centred, made), *weights, made.count, made.n, slabs)
+    grid = (slabs + strategy.grid(made),)
+    return made.plan(Step(kernel, grid, (strategy.block,), args, early=True))
 
 
 def _threads(chunks: int) -> int:
@@ -84,7 +124,7 @@ def _rows(centred: bool, made: RowJob, strategy: RowStrategy) -> Plan:
     args = (*_addresses(centred, made), made.extra(0) if wanted else None, made.count, made.n)
     memory = 8 * strategy.rows * made.n if wanted and strategy.rows > 1 else 0
     grid = strategy.grid(made)
-    step = Step(kernel, (grid,), (strategy.block,), args, memory)
+    step = Step(kernel, (grid,), (strategy.block,), args, memory, early=True)
     return _summed(centred, made, grid, (step,))
 
 
@@ -129,7 +169,7 @@ def _summed(
     kernel = source.kernel("norm/rows_backward.cu", f"{name}<{source.ctype(made.weight)}>")
     dw, db = made.output(1), made.output(2) if centred else None
     args = (made.extra(0), dw, db, blocks, made.n, tiles, *(() if columns else (blocks,)))
-    step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args)
+    step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args, early=True)
     partial = Buffer((2, blocks, made.n), torch.float32)
     return made.plan(*steps, step, scratch=(partial, *scratch))
 

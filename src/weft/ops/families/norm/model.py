@@ -1,7 +1,9 @@
 """The cost model of norms: seconds of a launch, and the limits that its kernels were tuned to.
 
 All constants were fitted by hand to times on an H200. `benchmarks/records/ops_sweep.jsonl` has the
-times of random calls with the kernels that the model chooses.
+times of random calls with the kernels that the model chooses, `batch_norm_training.jsonl` there
+those of each kernel of batch norm, `short_kernels.jsonl` those of few rows with several strategies
+each.
 """
 
 from __future__ import annotations
@@ -17,6 +19,30 @@ BACKWARD_VECTORS = 4
 """Vectors of each tensor: the most that a thread has in registers, backward."""
 WEIGHT_BYTES = 128
 """Bytes: the most of each weight that a thread has in registers."""
+FEW_THREADS = 1280
+"""Threads of an SM: rows that have fewer together are few, and get more threads each."""
+FEW_VECTORS = 4
+"""Vectors: the most of a thread of few rows, whose weights are in registers as well."""
+COLUMN_SLABS = 1
+"""Blocks for each SM at the most that sum gradients of weights beside those of rows."""
+COLUMN_WIDTHS = (2, 4, 8, 16)
+"""Vectors beside each other that such a block may have: two are a sector."""
+RAGGED_WIDTH = 32
+"""Elements beside each other, where rows are no whole vectors."""
+COLUMN_ROWS = 4
+"""Rows that a thread of such a block loads at once."""
+COLUMN_LATENCY = 1.35e-6
+"""Seconds until they are there."""
+COLUMN_VECTORS = 4
+"""Vectors of a thread of rows beside such blocks: their threads are those of all blocks."""
+COLUMN_BLOCKS = (128, 256)
+"""Threads of a block at least: of few rows, and of more than FEW_COLUMN_ROWS."""
+FEW_COLUMN_ROWS = 512
+"""Rows."""
+SHORT_COLUMN = 8
+"""Rows of a thread up to which four vectors beside each other are better than two."""
+FEW_BLOCK = (512, 1024)
+"""Threads: the most of one of few rows, and of one that has an SM to itself."""
 ROW_REGISTERS = 48
 """Registers of a row of any length, and of its weights, above which a thread spills."""
 SPILL_FACTORS = {512: 5.0, 128: 3.0, 0: 1.0}
@@ -52,6 +78,24 @@ CHANNEL_BLOCKS_PER_SM = 4
 FOLD_BYTES = 4 << 20
 """Bytes of a tensor from which on results of odd rows are written in whole vectors."""
 
+# ---- channels on chip --------------------------------------------------------------------------
+RESIDENT_THREADS = 256
+"""Threads of a block that keeps all of its vectors on chip."""
+STREAMING_THREADS = 512
+"""Threads of a block that reads some of its vectors twice: more loads are under way."""
+RESIDENT_VECTORS = 2
+"""Vectors of a thread that are worth another block for a channel."""
+RESIDENT_STATIC = 16 << 10
+"""Bytes of shared memory that the sums of a block need beside its vectors."""
+PLANES_STATIC = 21 << 10
+"""The same where it has small planes."""
+RESIDENT_L2_SHARE = 0.6
+"""Share of the L2 cache that vectors which are read twice find again."""
+RESIDENT_BUSY = 0.75
+"""Share of the SMs that reach the bandwidth."""
+MEET_TIME = 2.5e-6
+"""Seconds until blocks that share channels have exchanged their sums."""
+
 # ---- groups ------------------------------------------------------------------------------------
 PLANE_VECTORS = 1024
 """Vectors of a plane from which on a block sums it, instead of a warp."""
@@ -63,6 +107,8 @@ BACKWARD_TILE_PENALTY = 0.2
 """Share of the time that BACKWARD_TILE_BYTES more cost: fewer blocks load while others compute."""
 BACKWARD_BLOCKS_PER_SM = 8
 """Blocks for each SM that must remain before a block gets more rows."""
+JOINED_BATCH = 16
+"""Elements of a batch up to which the last block of a group adds the sums of its weights."""
 BATCH_PER_BLOCK = 512
 """Elements of a batch that one block sums for 32 channels."""
 CHANNELS_LAST_TILE_BYTES = 40 << 10
@@ -80,6 +126,12 @@ CHANNELS_LAST_STORE = 8
 def stream_time(gpu: Target, moved: float, launches: int = 1) -> float:
     """Seconds of launches that move so many bytes at full bandwidth."""
     return launches * gpu.launch + moved / gpu.bandwidth
+
+
+def joint_time(gpu: Target, moved: float, again: float, rows: int, deep: int) -> float:
+    """Seconds of a launch that reads `again` bytes twice, with `deep` threads for a column."""
+    summing = gpu.launch + cdiv(rows, deep * COLUMN_ROWS) * COLUMN_LATENCY
+    return max(two_pass_time(gpu, moved, again, moved, launches=1), summing)
 
 
 def row_time(job: RowJob, strategy: RowStrategy, moved: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.ops.families.norm import (
     batch_norm,
     batch_norm_backward,
+    batch_norm_training,
     group_norm,
     instance_norm,
     layer_norm,
@@ -16,6 +17,7 @@ GROUP = "normalisation"
 DEFINITIONS = (
     *batch_norm.DEFINITIONS,
     *batch_norm_backward.DEFINITIONS,
+    *batch_norm_training.DEFINITIONS,
     *group_norm.DEFINITIONS,
     *layer_norm.DEFINITIONS,
     *layer_norm_backward.DEFINITIONS,

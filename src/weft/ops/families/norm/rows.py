@@ -157,6 +157,7 @@ class RowStrategy(NamedTuple):
     shared     vectors that each thread has in shared memory
     resident   blocks for each SM, which take one row after another; 0: a block for each row
     prefetch   True: such a block loads its next row while it stores the results of one
+    least      threads of a block whose rows have up to a warp each
     """
 
     threads: int
@@ -164,11 +165,12 @@ class RowStrategy(NamedTuple):
     shared: int = 0
     resident: int = 0
     prefetch: bool = False
+    least: int = 128
 
     @property
     def block(self) -> int:
         """Threads of a block; see the kernels."""
-        return 128 if self.threads <= 32 else self.threads
+        return self.least if self.threads <= 32 else self.threads
 
     @property
     def rows(self) -> int:

@@ -95,4 +95,4 @@ def _plan(
     packed = (s.pack() for s in strides)
     eps = epsilon(made.request)
     args = (*addresses(kind, saved, made), made.count, made.n, *packed, eps)
-    return made.plan(Step(kernel, (cdiv(made.count * threads, BLOCK),), (BLOCK,), args))
+    return made.plan(Step(kernel, (cdiv(made.count * threads, BLOCK),), (BLOCK,), args, early=True))

@@ -7,16 +7,21 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from weft.errors import ArgumentError
-from weft.ops.core import library
+from weft.ops.core import library, source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Pointer
+from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
+from weft.ops.families.elementwise.jobs import BroadcastOperand, ElementwiseJob, Strategy
+from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.pool.candidates import forward
 from weft.ops.families.pool.kernels import PoolJob, nothing, read
 from weft.ops.families.pool.max_pool import adaptive, of_planes
 from weft.ops.families.pool.windows import (
     Windows,
+    as_order,
     buffer,
     check,
     empty,
@@ -57,48 +62,74 @@ def _forward(rank: int, made: Made, request: Request) -> list[Candidate]:
         return nothing((out,))
     if chosen.out == (1, 1):
         return of_planes(MEAN, request, rank)
-    source = read(x, last, 0, 2, request.target)
+    given = read(x, last, 0, 2, request.target)
     seen = view(x.shape, rank, last)
     job = PoolJob(
         "mean", False, chosen.simplified(seen.height, seen.width), seen, x.dtype, None,
-        (x.numel + math.prod(out.shape)) * x.itemsize, source.aligned,
-        (source.pointer, Pointer(1)), (divisor, int(counted)), (out,), source.steps, source.scratch,
+        (x.numel + math.prod(out.shape)) * x.itemsize, given.aligned,
+        (given.pointer, Pointer(1)), (divisor, int(counted)), (out,), given.steps, given.scratch,
     )  # fmt: skip
-    return forward(job, x, rank, request.target, source.cost)
+    return forward(job, x, rank, request.target, given.cost)
 
 
 def _gradient(request: Request) -> list[Candidate]:
     dy = request.first
-    shape, rank, numbers, counted, divisor = request.options.values()
-    last = rank == 2 and is_last(dy.shape, dy.strides)
+    shape, rank, numbers, counted, divisor, of_last = request.options.values()
+    # One place of each channel has both orders: the input's decides.
+    last = rank == 2 and (of_last or is_last(dy.shape, dy.strides))
     out = buffer(shape, dy.dtype, last)
     if math.prod(shape) == 0:
         return nothing((out,))
-    source = read(dy, last, 0, 2, request.target)
+    if numbers == [1, 1]:
+        return _spread(request, out, rank, last)
+    given = read(dy, last, 0, 2, request.target)
     seen = view(shape, rank, last)
     job = PoolJob(
         "mean", True, Windows.decoded(numbers).simplified(seen.height, seen.width), seen, dy.dtype,
-        None, (dy.numel + math.prod(shape)) * dy.itemsize, source.aligned,
-        (source.pointer, Pointer(1)), (divisor, int(counted)), (out,), source.steps, source.scratch,
+        None, (dy.numel + math.prod(shape)) * dy.itemsize, given.aligned,
+        (given.pointer, Pointer(1)), (divisor, int(counted)), (out,), given.steps, given.scratch,
     )  # fmt: skip
-    return job.candidates(request.target, source.cost)
+    return job.candidates(request.target, given.cost)
+
+
+def _spread(request: Request, out: Buffer, rank: int, last: bool) -> list[Candidate]:
+    """Candidates of the gradient of whole planes: every element has its share of one number."""
+    dy = request.first
+    steps = (*dy.strides[: len(dy.shape) - rank], *(0,) * rank)
+    seen = as_order(Layout(dy.dtype, out.shape, steps, dy.aligned), last)
+    ctype, share = source.ctype(dy.dtype), 1.0 / math.prod(out.shape[-rank:])
+    operand = BroadcastOperand(ctype, dy.itemsize, seen.strides, dy.aligned, Pointer(0))
+    compute = "double" if dy.dtype is torch.float64 else "float"
+    job = ElementwiseJob(
+        "a * s", compute, seen.shape, (operand,), ctype, dy.itemsize, Pointer(1), (share, 0.0)
+    )
+
+    def built(strategy: Strategy) -> Plan:
+        return Plan((strategy.build(),), (out,))
+
+    return [
+        Candidate(f"spread, {s.name}", s.cost, s.why, functools.partial(built, s))
+        for s in strategies(job, request.target)
+    ]
 
 
 # ---- gradients ---------------------------------------------------------------------------------
 def _setup(rank: int, ctx: Any, inputs: Any, output: Any) -> None:
     x, *ctx.options = inputs
     ctx.shape = list(x.shape)
+    ctx.last = rank == 2 and is_last(x.shape, x.stride())
 
 
 def _backward(rank: int, made: Made, ctx: Any, grad: Any) -> Any:
     chosen, counted, divisor = made(*ctx.options)
     call = library.call("avg_pool_backward")
-    dx = call(grad, ctx.shape, rank, chosen.encoded(), counted, divisor)
+    last = ctx.last and chosen.out == (1, 1)
+    dx = call(grad, ctx.shape, rank, chosen.encoded(), counted, divisor, last)
     return dx, *(None for _ in ctx.options)
 
 
 def _setup_gradient(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.shape, ctx.rank, ctx.numbers, ctx.counted, ctx.divisor = inputs
+    _, ctx.shape, ctx.rank, ctx.numbers, ctx.counted, ctx.divisor, _ = inputs
 
 
 def _backward_gradient(ctx: Any, v: Any) -> Any:
@@ -106,12 +137,12 @@ def _backward_gradient(ctx: Any, v: Any) -> Any:
     made, rank = Windows.decoded(ctx.numbers), ctx.rank
     if made.out:
         size = list(made.out)[-rank:]
-        return library.call(f"adaptive_avg_pool{rank}d")(v, size), *(None,) * 5
+        return library.call(f"adaptive_avg_pool{rank}d")(v, size), *(None,) * 6
     k, s, p = (list(t)[-rank:] for t in (made.kernel, made.stride, made.padding))
     options: list[Any] = [k, s, p, made.ceil, ctx.counted]
     if rank == 2:
         options.append(ctx.divisor or None)
-    return library.call(f"avg_pool{rank}d")(v, *options), *(None,) * 5
+    return library.call(f"avg_pool{rank}d")(v, *options), *(None,) * 6
 
 
 # ---- definitions -------------------------------------------------------------------------------
@@ -160,10 +191,10 @@ DEFINITIONS = (
     Definition(
         name="avg_pool_backward",
         schema="(Tensor dy, int[] shape, int rank, int[] windows, bool count_include_pad, "
-        "int divisor) -> Tensor",
+        "int divisor, bool channels_last=False) -> Tensor",
         doc="The gradient of average pooling's input.",
-        fake=lambda dy, shape, rank, *_: empty(
-            dy, shape, rank == 2 and is_last(dy.shape, dy.stride())
+        fake=lambda dy, shape, rank, windows, count_include_pad, divisor, last=False: empty(
+            dy, shape, rank == 2 and (last or is_last(dy.shape, dy.stride()))
         ),
         candidates=_gradient,
         setup=_setup_gradient,

@@ -274,9 +274,8 @@ class PoolJob:
             total, v.height, v.width, *self.sizes, size_of(inner), size_of(columns), size_of(rows),
             v.planes if planes > 1 else 0,
         ).pack()  # fmt: skip
-        step = Step(
-            kernel, (cdiv(total * threads, BLOCK),), (BLOCK,), (*self.pointers, *numbers, shape)
-        )
+        grid, args = (cdiv(total * threads, BLOCK),), (*self.pointers, *numbers, shape)
+        step = Step(kernel, grid, (BLOCK,), args, early=True)
         return Plan((*self.before, step), self.outputs, self.scratch)
 
 

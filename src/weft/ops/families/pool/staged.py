@@ -233,7 +233,7 @@ class Staged:
         ).pack()  # fmt: skip
         args = (*job.pointers, *job.numbers, shape, self._chunk(part, bands))
         room = (part.span * job.dtype.itemsize + 31) // 16 * 16
-        step = Step(kernel, (blocks,), (BLOCK,), args, room)
+        step = Step(kernel, (blocks,), (BLOCK,), args, room, early=True)
         return Plan((*job.before, step), job.outputs, job.scratch)
 
     def _blocks(self, part: Part) -> int:

@@ -60,7 +60,7 @@ def reduced(
         grid = view.outer * tiles * parts
         shape = (view.n, view.inner, threads, BLOCK // threads, tiles, parts)
         args = (job.x, Pointer(1), *shared, where, *shape, cdiv(view.n, parts), scale)
-    return job.plan(Step(kernel, (grid,), (block,), args), scratch)
+    return job.plan(Step(kernel, (grid,), (block,), args, early=True), scratch)
 
 
 def lines(job: ReductionJob, vector: int, threads: int, parts: int, walks: Walks) -> Plan:
@@ -70,7 +70,7 @@ def lines(job: ReductionJob, vector: int, threads: int, parts: int, walks: Walks
     length = walks.reduced.sizes[-1]
     shape = (walks.n // length, length, parts)
     args = (job.x, Pointer(1), *shared, walks.packed(), *shape, _scale(job))
-    return job.plan(Step(kernel, (walks.rows * parts,), (BLOCK,), args), scratch)
+    return job.plan(Step(kernel, (walks.rows * parts,), (BLOCK,), args, early=True), scratch)
 
 
 def turns(loaded: int, rows: int) -> int:
@@ -88,7 +88,7 @@ def small_planes(job: ReductionJob, vector: int, deep: int, planes: int) -> Plan
     shape = (view.packed, view.outer, view.n, view.inner, planes)
     args = (job.x, Pointer(1), *shape, _scale(job))
     memory = planes * view.n * view.inner * job.request.first.itemsize
-    return job.plan(Step(kernel, (cdiv(view.outer, planes),), (BLOCK,), args, memory))
+    return job.plan(Step(kernel, (cdiv(view.outer, planes),), (BLOCK,), args, memory, early=True))
 
 
 def folded(job: ReductionJob, vector: int, fold: int, width: int, parts: int) -> Plan:
@@ -98,7 +98,7 @@ def folded(job: ReductionJob, vector: int, fold: int, width: int, parts: int) ->
     scratch, shared = _partials(job, parts)
     shape = (view.n, view.inner, width, fold, parts, cdiv(view.n // fold, parts))
     args = (job.x, Pointer(1), *shared, *shape, _scale(job))
-    return job.plan(Step(kernel, (parts,), (BLOCK,), args), scratch)
+    return job.plan(Step(kernel, (parts,), (BLOCK,), args, early=True), scratch)
 
 
 def _kernel(name: str) -> Kernel:

@@ -11,6 +11,7 @@ import torch
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.cluster_rows import ClusterRows, cluster_of
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, group, parts_of, view_of
 from weft.ops.families.elementwise.copies import contiguous
@@ -90,6 +91,10 @@ def _of_rows(job: SoftmaxBackwardJob, request: Request) -> list[Candidate]:
     time = 2 * gpu.launch + model.BACKWARD_ROWS.time(moved, moved, gpu)
     why = f"{parts} blocks per row, two passes"
     made = [Candidate("long rows", time, why, functools.partial(_long, job, parts, chunks))]
+    if (by := cluster_of(v, chunks, int(job.out.dtype.itemsize), gpu, tensors=2)) is not None:
+        time = gpu.launch + by.time(moved)
+        build = functools.partial(_cluster_rows, job, by)
+        made.append(Candidate("rows in clusters", time, by.why, build))
     threads, vectors, rest = group(chunks, model.BACKWARD_VECTORS)
     if not rest:
         why = f"{threads} threads per row, {vectors} vectors of {v.vector} in registers each"
@@ -103,7 +108,17 @@ def _rows(job: SoftmaxBackwardJob, threads: int, vectors: int) -> Plan:
     block = 128 if threads <= 32 else threads
     kernel = job.kernel("rows", v.vector, threads, vectors)
     args = (*job.inputs, Pointer(_OUT), v.outer, v.n)
-    return job.plan(Step(kernel, (cdiv(v.outer, block // threads),), (block,), args))
+    return job.plan(Step(kernel, (cdiv(v.outer, block // threads),), (block,), args, early=True))
+
+
+def _cluster_rows(job: SoftmaxBackwardJob, by: ClusterRows) -> Plan:
+    v = job.view
+    parameters = (v.vector, v.n % v.vector == 0, by.threads, job.log)
+    words = source.template("cluster_gradients", source.ctype(job.out.dtype), *parameters)
+    kernel = source.kernel("softmax/cluster.cu", words)
+    args = (*job.inputs, Pointer(_OUT), v.n, by.each)
+    grid, cluster = (v.outer * by.blocks,), (by.blocks, 1, 1)
+    return job.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
 
 
 def _long(job: SoftmaxBackwardJob, parts: int, chunks: int) -> Plan:
@@ -135,7 +150,7 @@ def _columns(job: SoftmaxBackwardJob, width: int) -> Plan:
     v = job.view
     tiles = cdiv(v.inner, width)
     args = (*job.inputs, Pointer(_OUT), v.n, v.inner, width, tiles)
-    return job.plan(Step(job.kernel("columns"), (v.outer * tiles,), (BLOCK,), args))
+    return job.plan(Step(job.kernel("columns"), (v.outer * tiles,), (BLOCK,), args, early=True))
 
 
 def _long_columns(job: SoftmaxBackwardJob, width: int, parts: int) -> Plan:

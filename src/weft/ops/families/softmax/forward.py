@@ -11,6 +11,7 @@ import torch
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.cluster_rows import ClusterRows, cluster_of
 from weft.ops.core.model import BLOCK_RESERVED, SM_COPY_BANDWIDTH
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
@@ -98,7 +99,9 @@ def _of_view(job: SoftmaxJob) -> list[Candidate]:
 def _single(job: SoftmaxJob) -> Plan:
     n = job.view.outer * job.view.inner
     args = (job.x, _OUT, n)
-    return job.plan(Step(job.kernel("single", job.log), (cdiv(n, BLOCK),), (BLOCK,), args))
+    return job.plan(
+        Step(job.kernel("single", job.log), (cdiv(n, BLOCK),), (BLOCK,), args, early=True)
+    )
 
 
 # ---- rows --------------------------------------------------------------------------------------
@@ -130,6 +133,10 @@ def _of_rows(job: SoftmaxJob) -> list[Candidate]:
         time = gpu.launch + max(reading, row)
         build = functools.partial(_rows_twice, job)
         made.append(Candidate("rows, twice", time, "one block per row reads it twice", build))
+    if (by := cluster_of(view, chunks, size, gpu)) is not None:
+        time = gpu.launch + by.time(job.moved)
+        build = functools.partial(_cluster_rows, job, by)
+        made.append(Candidate("rows in clusters", time, by.why, build))
     parts = parts_of(view, chunks, gpu.sms)
     time = 2 * gpu.launch + model.FORWARD_ROWS.time(job.moved, job.moved, gpu)
     why = f"{parts} blocks per row, two passes"
@@ -175,7 +182,9 @@ def _staged(job: SoftmaxJob) -> list[Candidate]:
     def build() -> Plan:
         kernel = job.kernel("staged", vector, threads, elements, job.log)
         args = (job.x, _OUT, view.outer, view.n, view.inner, planes)
-        return job.plan(Step(kernel, (cdiv(view.outer, planes),), (block,), args, planes * plane))
+        return job.plan(
+            Step(kernel, (cdiv(view.outer, planes),), (block,), args, planes * plane, early=True)
+        )
 
     name = "staged rows" if view.inner == 1 else "staged columns"
     return [Candidate(name, gpu.launch + max(reading, busy), why, build)]
@@ -188,13 +197,23 @@ def _rows(job: SoftmaxJob, threads: int, vectors: int, shared: int) -> Plan:
     grid = (cdiv(view.outer, block // threads),)
     memory = shared * threads * packed_bytes(view.vector, job.itemsize)
     args = (job.x, _OUT, view.outer, view.n, view.stride)
-    return job.plan(Step(kernel, grid, (block,), args, memory))
+    return job.plan(Step(kernel, grid, (block,), args, memory, early=True))
 
 
 def _rows_twice(job: SoftmaxJob) -> Plan:
     view = job.view
     args = (job.x, _OUT, view.n, view.stride)
     return job.plan(Step(job.row_kernel("rows_twice", job.log), (view.outer,), (512,), args))
+
+
+def _cluster_rows(job: SoftmaxJob, by: ClusterRows) -> Plan:
+    view = job.view
+    parameters = (view.vector, job.whole, by.threads, job.log)
+    words = source.template("cluster_rows", source.ctype(job.out.dtype), *parameters)
+    kernel = source.kernel("softmax/cluster.cu", words)
+    args = (job.x, _OUT, view.n, view.stride, by.each)
+    grid, cluster = (view.outer * by.blocks,), (by.blocks, 1, 1)
+    return job.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
 
 
 def _long(job: SoftmaxJob, parts: int, chunks: int) -> Plan:
@@ -236,14 +255,16 @@ def _short_columns(job: SoftmaxJob, vector: int) -> Plan:
     kernel = job.kernel("short_columns", vector, 1 << (view.n - 1).bit_length(), job.log)
     threads = view.outer * view.inner // vector
     args = (job.x, _OUT, view.n, view.inner, threads)
-    return job.plan(Step(kernel, (cdiv(threads, BLOCK),), (BLOCK,), args))
+    return job.plan(Step(kernel, (cdiv(threads, BLOCK),), (BLOCK,), args, early=True))
 
 
 def _columns(job: SoftmaxJob, width: int) -> Plan:
     view = job.view
     tiles = cdiv(view.inner, width)
     args = (job.x, _OUT, view.n, view.inner, width, tiles)
-    return job.plan(Step(job.kernel("columns", job.log), (view.outer * tiles,), (BLOCK,), args))
+    return job.plan(
+        Step(job.kernel("columns", job.log), (view.outer * tiles,), (BLOCK,), args, early=True)
+    )
 
 
 def _long_columns(job: SoftmaxJob, width: int, parts: int) -> Plan:

@@ -2,6 +2,7 @@
 #pragma once
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/problem.cuh>
 
 #include "../../families/activation/cuda/activations.cuh"

@@ -2,6 +2,7 @@
 // block holds BM queries, and streams tiles of BN keys and values through shared memory. Scores,
 // weights and results stay in registers, in float.
 #pragma once
+#include <weft/early_launch.cuh>
 #include "dropout.cuh"
 #include "split.cuh"
 
@@ -10,10 +11,10 @@
 // and values. ACROSS: warps that have the same queries, and their share of the keys of each tile.
 // With few queries, this gives all warps work.
 template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT,
-          bool DROP = false, int ACROSS = 1>
+          bool DROP = false, int ACROSS = 1, bool PAGED = false>
 __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse,
                             const int* starts_q, const int* starts_k, float* partial, int* counters,
-                            const Problem& p, const Random& random = {}) {
+                            const Problem& p, const Random& random = {}, const Pages& pages = {}) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), DOWN = WARPS / ACROSS,
                   M = BM / DOWN / 16, WIDTH = HEAD / 8;
     constexpr int TILE = BN * PITCH, KEYS = BN / ACROSS, N = KEYS / 8;
@@ -21,6 +22,8 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     T *qs = reinterpret_cast<T*>(memory), *ks = qs + BM * PITCH, *vs = ks + STAGES * TILE;
 
     Place at(p, (p.rows * p.pack + BM - 1) / BM, p.heads / p.pack);
+    start_next_kernel();
+    wait_for_kernels();
     Span span(p, starts_q, starts_k, at.batch);
     int rows = span.rows * p.pack, first = at.tile * BM, head = at.head * p.pack,
         warp = threadIdx.x / 32;
@@ -30,30 +33,37 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
             return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack);
         };
     };
-    const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
-    const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
+    const T* k0 = k + p.k.at(PAGED ? 0 : at.batch, head / p.group, span.key0);
+    const T* v0 = v + p.v.at(PAGED ? 0 : at.batch, head / p.group, span.key0);
+    [[maybe_unused]] const int* table = pages.table + static_cast<long long>(at.batch) * pages.most;
+    auto fetch_rows = [&](T* to, int j, int depth, const T* from, const Strides& by) {
+        if constexpr (PAGED)
+            fetch<BN, HEAD, THREADS>(to, j * BN, span.keys, depth, [&](int r) {
+                int page = r / pages.size;
+                return from + by.at(table[page], 0, r - page * pages.size);
+            });
+        else fetch<BN, HEAD, THREADS>(to, j * BN, span.keys, depth, from, by.row);
+    };
 
-    // Tiles up to `end` have a key that some row sees. In tiles up to `whole`, all rows see all
-    // keys.
-    int seen = span.keys, all = span.keys;
-    if (p.causal) {
-        seen = max(0, min(seen, (min(first + BM, rows) - 1) / p.pack + span.diagonal + 1));
-        all = max(0, min(all, first / p.pack + span.diagonal + 1));
-    }
-    int begin = 0, end = (seen + BN - 1) / BN, whole = MASK == FREE ? all / BN : 0;
+    // Tiles from `begin` up to `end` have a key that some row sees. In tiles up to `whole`, all
+    // rows see all keys.
+    int own = first / p.pack + span.diagonal,
+        behind = (min(first + BM, rows) - 1) / p.pack + span.diagonal;
+    int seen = max(0, min(span.keys, behind + 1 + p.right)),
+        all = max(0, min(span.keys, own + 1 + p.right));
+    int end = (seen + BN - 1) / BN, begin = min(end, max(0, own - p.left) / BN),
+        whole = MASK == FREE ? all / BN : 0;
     if constexpr (SPLIT) {
-        int each = (end + p.parts - 1) / p.parts;
-        begin = min(end, at.part * each), end = min(end, begin + each);
+        int each = (end - begin + p.parts - 1) / p.parts;
+        begin = min(end, begin + at.part * each), end = min(end, begin + each);
     }
     whole = max(begin, min(whole, end));
 
     auto fetch_keys = [&](int j) {
-        fetch<BN, HEAD, THREADS>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth,
-                                 k0, p.k.row);
+        fetch_rows(ks + (STAGES == 2 ? j % 2 * TILE : 0), j, p.depth, k0, p.k);
     };
     auto fetch_values = [&](int j) {
-        fetch<BN, HEAD, THREADS>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width,
-                                 v0, p.v.row);
+        fetch_rows(vs + (STAGES == 2 ? j % 2 * TILE : 0), j, p.width, v0, p.v);
     };
     fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
     if (begin < end) {

@@ -1,6 +1,7 @@
 // Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16
 // threads are halves of warps.
 #pragma once
+#include <weft/early_launch.cuh>
 #include "dropout.cuh"
 #include "split.cuh"
 
@@ -99,6 +100,8 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     float* weights = vs + KEYS * PITCH;  // [QUERIES][KEYS + 4]
 
     Place at(p, (p.rows * p.pack + QUERIES - 1) / QUERIES, p.heads / p.pack);
+    start_next_kernel();
+    wait_for_kernels();
     Span span(p, starts_q, starts_k, at.batch);
     int rows = span.rows * p.pack, first = at.tile * QUERIES, head = at.head * p.pack;
     if (first >= rows) return;
@@ -109,12 +112,12 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     };
     const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
     const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
-    int begin = 0, seen = span.keys;
-    if (p.causal)
-        seen = max(0, min(seen, (min(first + QUERIES, rows) - 1) / p.pack + span.diagonal + 1));
+    int behind = (min(first + QUERIES, rows) - 1) / p.pack + span.diagonal + 1;
+    int seen = max(0, min(span.keys, behind + p.right));
+    int begin = min(seen, max(0, first / p.pack + span.diagonal - p.left) / KEYS * KEYS);
     if constexpr (SPLIT) {
-        int each = ((seen + KEYS - 1) / KEYS + p.parts - 1) / p.parts * KEYS;
-        begin = min(seen, at.part * each), seen = min(seen, begin + each);
+        int each = ((seen - begin + KEYS - 1) / KEYS + p.parts - 1) / p.parts * KEYS;
+        begin = min(seen, begin + at.part * each), seen = min(seen, begin + each);
     }
 
     int across = threadIdx.x % 16, down = threadIdx.x / 16;

@@ -24,6 +24,7 @@ struct Problem {
     unsigned keep;      // of 65,536 weights that dropout keeps
     float keep_scale;  // of these
     int single;  // rows of floats are no whole vectors
+    int left, right;  // keys before and after a query that it sees: 0 after it if causal
 };
 
 // Where the random numbers of dropout begin, as philox.cuh takes it.
@@ -32,14 +33,22 @@ struct Random {
     long long seed, offset;
 };
 
-// The sequences of one batch element. Ragged batches have cumulative lengths, and a causal mask
-// that ends at the last query and the last key; otherwise it starts at the first of both, as torch
-// defines it.
+// Keys and values in pages: page `table[batch][n]` has the keys from n * size on. The strides of k
+// and v are then those of pages, heads and keys of a page.
+struct Pages {
+    const int* table;
+    int size, most;  // keys of a page; pages of a sequence
+};
+
+// The sequences of one batch element. Ragged batches have cumulative lengths, and pages have the
+// numbers of keys as `starts_k` alone; then a causal mask ends at the last query and the last key.
+// Otherwise it starts at the first of both, as torch defines it.
 struct Span {
     int row0, rows, key0, keys, diagonal;  // query i sees keys up to i + diagonal
 
     __device__ Span(const Problem& p, const int* starts_q, const int* starts_k, int batch) {
         row0 = 0, rows = p.rows, key0 = 0, keys = p.keys, diagonal = 0;
+        if (!starts_q && starts_k) keys = starts_k[batch], diagonal = keys - rows;
         if (!starts_q) return;
         row0 = starts_q[batch], rows = starts_q[batch + 1] - row0;
         key0 = starts_k[batch], keys = starts_k[batch + 1] - key0;

@@ -11,30 +11,31 @@ constexpr float LARGE = 1 << 20;
 constexpr float SLACK = 0.25f;
 
 // Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales
-// that are not positive.
-enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM };
+// that are not positive, and WINDOW for windows without another mask. FREE has no first key.
+enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM, WINDOW };
 
-// What a packed row sees: keys up to `last`, and a mask.
+// What a packed row sees: keys from `first` up to `last`, and a mask.
 template <class T, int MASK>
 struct Row {
     static constexpr bool READS = MASK == BOOLEAN || MASK == ADDED || MASK == ADDED_FLOAT;
     static constexpr int SIZE = MASK == BOOLEAN ? 1 : MASK == ADDED_FLOAT ? 4 : sizeof(T);
-    int last;
+    int first, last;
     const unsigned char* mask;  // at key 0
     long long step;             // bytes between keys
 
     __device__ void set(const Problem& p, const Span& span, const void* base, int batch, int head,
                         int row) {
-        set<true>(p, span.keys, span.diagonal, base, batch, head, row);
+        set<0>(p, span.keys, span.diagonal, base, batch, head, row);
     }
-    template <bool PACKED>
+    // PACK: heads that are rows of the same tile; 0: p.pack.
+    template <int PACK>
     __device__ void set(const Problem& p, int keys, int diagonal, const void* base, int batch,
                         int head, int row) {
-        int at = PACKED ? row / p.pack : row;
-        last = p.causal ? min(keys - 1, at + diagonal) : keys - 1;
+        int pack = PACK ? PACK : p.pack, at = row / pack;
+        first = at + diagonal - p.left, last = min(keys - 1, at + diagonal + p.right);
         if constexpr (READS) {
-            long long offset = batch * p.mask.batch + at * p.mask.row +
-                               (PACKED ? head + row - at * p.pack : head) * p.mask.head;
+            long long offset =
+                batch * p.mask.batch + at * p.mask.row + (head + row - at * pack) * p.mask.head;
             mask = static_cast<const unsigned char*>(base) + SIZE * offset,
             step = SIZE * p.mask.key;
         }
@@ -44,7 +45,7 @@ struct Row {
     // the mask is FREE.
     __device__ float masked(float s, int key, float scale) const {
         bool seen = key <= last;
-        if constexpr (MASK != FREE) s *= scale;
+        if constexpr (MASK != FREE) s *= scale, seen = seen && key >= first;
         if constexpr (READS) {
             const unsigned char* at = mask + (seen ? key * step : 0);
             if constexpr (MASK == BOOLEAN) seen = seen && *at;
@@ -64,15 +65,15 @@ struct Rows {
     // Packed rows from `first` on; there are `rows`.
     __device__ Rows(const Problem& p, const Span& span, const void* mask, int batch, int head,
                     int first, int rows) {
-        set<true>(p, span.keys, span.diagonal, mask, batch, head, first, rows);
+        set<0>(p, span.keys, span.diagonal, mask, batch, head, first, rows);
     }
-    template <bool PACKED>
+    template <int PACK>
     __device__ void set(const Problem& p, int keys, int diagonal, const void* mask, int batch,
                         int head, int first, int rows) {
 #pragma unroll
         for (int i = 0; i < 2 * M; ++i) {
             int row = min(first + i * 8 + int(threadIdx.x) % 32 / 4, rows - 1);
-            of[i / 2][i % 2].template set<PACKED>(p, keys, diagonal, mask, batch, head, row);
+            of[i / 2][i % 2].template set<PACK>(p, keys, diagonal, mask, batch, head, row);
         }
     }
 

@@ -7,11 +7,13 @@
 // An item of work is some units of a head, whose keys and values are copied once. If the rings hold
 // all of them, an item may have more units than there are warpgroups.
 #pragma once
+#include <weft/early_launch.cuh>
 #include <weft/pipeline.cuh>
 #include <weft/wgmma.cuh>
 #include "results.cuh"
 #include "split.cuh"
 #include "tickets.cuh"
+#include "tma_mask.cuh"
 
 STRUCT_UNITS;
 
@@ -23,21 +25,24 @@ struct Item {
 };
 
 // The place of an item in the tensors, and its copy in shared memory.
-template <bool PACKED>
+template <int PACK>
 struct Decoder {
     const Problem& p;
     const Units& units;
 
-    __device__ int query(int row) const { return PACKED ? row / p.pack : row; }
+    __device__ int query(int row) const { return row / PACK; }
     // Tiles of `keys` keys with one that a row before `end` sees.
     __device__ int seen(const Item& x, int end, int keys) const {
-        int last = query(min(end, x.rows) - 1) + x.diagonal + 1;
-        return ((p.causal ? max(0, min(x.keys, last)) : x.keys) + keys - 1) / keys;
+        int last = query(min(end, x.rows) - 1) + x.diagonal + 1 + p.right;
+        return (max(0, min(x.keys, last)) + keys - 1) / keys;
     }
-    // Tiles of which all rows from `row` on see all keys.
+    // Tiles whose last key all rows from `row` on see.
     __device__ int whole(const Item& x, int row, int keys) const {
-        int last = query(row) + x.diagonal + 1;
-        return (p.causal ? max(0, min(x.keys, last)) : x.keys) / keys;
+        return max(0, min(x.keys, query(row) + x.diagonal + 1 + p.right)) / keys;
+    }
+    // The first key that a row sees.
+    __device__ int first_key(const Item& x, int row) const {
+        return max(0, query(row) + x.diagonal - p.left);
     }
     __device__ Item item(const int* starts_q, const int* starts_k, int id, int keys) const {
         Item x;
@@ -46,29 +51,47 @@ struct Decoder {
         Place at(p, units.in_head, units.heads, 0, p.batch * units.heads, id);
         Span span(p, starts_q, starts_k, at.batch);
         int size = units.count * units.rows;
-        x.batch = at.batch, x.head = PACKED ? at.head * p.pack : at.head, x.part = at.part;
-        x.row0 = span.row0, x.first = at.tile * size,
-        x.rows = PACKED ? span.rows * p.pack : span.rows;
+        x.batch = at.batch, x.head = at.head * PACK, x.part = at.part;
+        x.row0 = span.row0, x.first = at.tile * size, x.rows = span.rows * PACK;
         x.keys = span.keys, x.diagonal = span.diagonal, x.number = at.number * units.count;
         x.count = max(0, min(units.count, (x.rows - x.first + units.rows - 1) / units.rows));
-        at.share(p, x.count ? seen(x, x.first + x.count * units.rows, keys) : 0, x.begin, x.end);
+        int end = x.count ? seen(x, x.first + x.count * units.rows, keys) : 0;
+        int hidden = min(end, first_key(x, x.first) / keys);  // by a window, from all rows
+        at.share(p, end - hidden, x.begin, x.end);
+        x.begin += hidden, x.end += hidden;
         if (x.count) x.end = max(x.end, x.begin + 1);  // rows that see no key have a hidden tile
         return x;
     }
 };
 
-// SLOTS: units of queries in shared memory for each warpgroup. REGISTERS: the queries are left
-// operands from registers, and their slot is free as soon as they are there. IN_TURNS: warpgroups
-// issue their products one after another.
-template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, bool SPLIT,
-          bool PACKED, bool IN_TURNS, bool REGISTERS>
+// Registers of a thread after the warpgroup that copies has given some to the others. A block has
+// those that it was launched with: if the others asked for more, they would wait forever.
+template <int WARPGROUPS>
+struct RegisterShares {
+    static constexpr int THREADS = 128 * (WARPGROUPS + 1), COPYING = WARPGROUPS == 2 ? 40 : 32,
+                         COMPUTING = WARPGROUPS == 2 ? 232 : 160,
+                         LAUNCHED = (65536 / THREADS < 255 ? 65536 / THREADS : 255) / 8 * 8;
+    static_assert(WARPGROUPS == 1 ||
+                      COPYING + WARPGROUPS * COMPUTING <= (WARPGROUPS + 1) * LAUNCHED,
+                  "the warpgroups need more registers than the block has");
+};
+
+// PACK: heads that are rows of the same units. SLOTS: units of queries in shared memory for each
+// warpgroup. MASKS: tiles of the mask in shared memory for each warpgroup; 0: it is read where it
+// is. REGISTERS: the queries are left operands from registers, and their slot is free as soon as
+// they are there. IN_TURNS: warpgroups issue their products one after another.
+template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, int MASKS,
+          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS>
 __device__ void attend_units(const TensorMap& q, const TensorMap& k, const TensorMap& v,
-                             const void* mask, T* o, float* lse, const int* starts_q,
-                             const int* starts_k, float* partial, int* counters, const Problem& p,
-                             const Units& units) {
+                             const TensorMap& mask_map, const void* mask, T* o, float* lse,
+                             const int* starts_q, const int* starts_k, float* partial,
+                             int* counters, const Problem& p, const Units& units) {
     constexpr int N = BN / 8, WIDTH = HEAD / 8, SLABS = (HEAD + 63) / 64,
                   PIECE = HEAD < 128 ? HEAD : 128;
     constexpr int QUERIES = tile_bytes(64, HEAD), TILE = tile_bytes(BN, HEAD);
+    using Masked = MaskTile<T, MASK, BN>;
+    using R = RegisterShares<WARPGROUPS>;
+    constexpr int TEAM = WARPGROUPS * 4;  // warps that multiply
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Stages<SLOTS> queries[WARPGROUPS];
     __shared__ Stages<STAGES> keys, values;
@@ -76,13 +99,17 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     __shared__ Stages<2> handed;
     __shared__ Item next_items[2];
     __shared__ int last_part[WARPGROUPS];
-    __shared__ Item waiting[WARPGROUPS * 4];  // each warp's, with the unit whose product waits
+    [[maybe_unused]] __shared__ Stages<MASKS ? MASKS : 1> masks[MASKS ? WARPGROUPS : 1];
+    __shared__ Item waiting[TEAM];  // each warp's, with the unit whose product waits
     unsigned qs = slab_aligned(shared_address(memory)), ks = qs + WARPGROUPS * SLOTS * QUERIES,
-             vs = ks + STAGES * TILE, table = vs + STAGES * TILE;
+             vs = ks + STAGES * TILE, ms = vs + STAGES * TILE,
+             table = ms + (MASKS ? WARPGROUPS * MASKS * Masked::BYTES : 0);
     if (threadIdx.x == 0) {
-        handed.init(1, WARPGROUPS * 4);
+        handed.init(1, TEAM + (MASKS ? WARPGROUPS : 0));
         for (int i = 0; i < WARPGROUPS; ++i) queries[i].init(1, 4);
-        keys.init(1, WARPGROUPS * 4), values.init(1, WARPGROUPS * 4), spare.init(1);
+        keys.init(1, TEAM), values.init(1, TEAM), spare.init(1);
+        if constexpr (MASKS > 0)
+            for (int i = 0; i < WARPGROUPS; ++i) masks[i].init(1, 4);
         publish_barriers();
     }
     if (units.rows < 64) {  // the other rows of a slot are never copied
@@ -90,15 +117,64 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             *reinterpret_cast<uint4*>(memory + (qs - shared_address(memory)) + i) = uint4();
         publish_tiles();
     }
+    start_next_kernel();
+    wait_for_kernels();
     __syncthreads();
-    const Decoder<PACKED> decoder{p, units};
+    const Decoder<PACK> decoder{p, units};
     int warpgroup = warpgroup_index(), lane = threadIdx.x % 32;
+    // The next item of a warp that does not copy keys: `hand` is its turn.
+    auto take = [&](Turn<2>& hand) {
+        handed.wait_full(hand);
+        Item work = next_items[hand.stage];
+        __syncwarp();
+        if (lane == 0) handed.empty[hand.stage].arrive();
+        hand.next();
+        return work;
+    };
+    // Calls each(unit, first row, end of tiles) for the units of warpgroup `w`; items before this
+    // one had `base` units.
+    auto each_unit = [&](const Item& work, int count, int base, int w, auto each) {
+        int u = (w + WARPGROUPS - base % WARPGROUPS) % WARPGROUPS;
+#pragma unroll 1
+        for (; u < count; u += WARPGROUPS) {
+            int first = work.first + u * units.rows,
+                end = min(work.end, decoder.seen(work, first + units.rows, BN));
+            each(u, first, max(end, work.begin + 1));
+        }
+    };
 
     if (warpgroup == WARPGROUPS) {
-        if constexpr (WARPGROUPS > 1)
-            fewer_registers<WARPGROUPS == 2 ? 40 : WARPGROUPS == 3 ? 32 : 24>();
-        if (threadIdx.x % 128 >= 32) return;
+        if constexpr (WARPGROUPS > 1) fewer_registers<R::COPYING>();
+        int helper = threadIdx.x % 128 / 32 - 1;  // the warpgroup whose masks this warp copies
+        if (helper >= (MASKS ? WARPGROUPS : 0)) return;
+        if constexpr (MASKS > 0) {
+            static_assert(WARPGROUPS <= 3 && PACK == 1, "a warp for the masks of each warpgroup");
+            if (helper >= 0) {
+                if (lane == 0) prefetch_map(mask_map);
+                Turn<MASKS> turn;
+                Turn<2> hand;
+                int base = 0;
+#pragma unroll 1
+                for (Item work = take(hand); work.count >= 0; work = take(hand)) {
+                    each_unit(work, work.count, base, helper, [&](int, int first, int end) {
+#pragma unroll 1
+                        for (int j = work.begin; j < end; ++j, turn.next()) {
+                            masks[helper].wait_empty(turn);
+                            __syncwarp();
+                            if (lane == 0)
+                                Masked::load(ms + (helper * MASKS + turn.stage) * Masked::BYTES,
+                                             mask_map, masks[helper].full[turn.stage], p,
+                                             work.batch, work.head, first, j * BN);
+                        }
+                    });
+                    base += work.count;
+                }
+                return;
+            }
+        }
         if (lane == 0) prefetch_map(q), prefetch_map(k), prefetch_map(v);
+        // No lane may be a phase behind when the first one fills a stage again: a warp meets after
+        // its waits.
         Turn<STAGES> turn;
         Turn<2> hand;
         int base = 0, spares = 0, id = blockIdx.x;
@@ -106,6 +182,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         for (;; hand.next()) {
             Item work = decoder.item(starts_q, starts_k, id, BN);
             handed.wait_empty(hand);
+            __syncwarp();
             if (lane == 0) next_items[hand.stage] = work, handed.full[hand.stage].arrive();
             if (work.count < 0) break;
             int next = lane == 0 ? Tickets::draw(counters) : 0;
@@ -115,6 +192,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 int n = base + u, w = n % WARPGROUPS, slot = n / WARPGROUPS % SLOTS;
                 Stages<SLOTS>& of = queries[w];
                 of.empty[slot].wait(n / WARPGROUPS / SLOTS % 2 ^ 1);
+                __syncwarp();
                 if (lane) return;
                 of.full[slot].arrive_expecting(SLABS * slab_bytes(units.rows));
 #pragma unroll
@@ -124,6 +202,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                              work.row0 + decoder.query(work.first + u * units.rows), b);
             };
             auto fetch_tile = [&](unsigned to, const TensorMap& map, Barrier& full, int j) {
+                __syncwarp();
                 if (lane) return;
                 full.arrive_expecting(TILE);
 #pragma unroll
@@ -164,17 +243,20 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if (lane == 0) Tickets::end(counters);
         return;
     }
-    if constexpr (WARPGROUPS > 1)
-        more_registers<WARPGROUPS == 2 ? 232 : WARPGROUPS == 3 ? 160 : 120>();
+    if constexpr (WARPGROUPS > 1) more_registers<R::COMPUTING>();
     int warp = threadIdx.x / 32 % 4;
     unsigned long long right = wgmma_rows(ks), right_values = wgmma_columns<BN>(vs), left = 0;
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
-    float scale = MASK == FREE ? p.scale : 1;
+    // Masks in shared memory are added to scores that are not scaled yet.
+    constexpr bool LATE = MASK == FREE || MASK == WINDOW || MASKS > 0;
+    float scale = LATE ? p.scale : 1;
+    [[maybe_unused]] float unit = LOG2E / p.scale;
+    [[maybe_unused]] Turn<MASKS ? MASKS : 1> mask_turn;
     float result[1][WIDTH][4], s[1][N][4];
     unsigned weights[BN / 16][4];
     [[maybe_unused]] unsigned held[REGISTERS ? HEAD / 16 : 1][4];
     Online<1> online;
-    Rows<T, 1, MASK> view;
+    Rows<T, 1, MASKS ? WINDOW : MASK> view;
     // The tile of values that the weights belong to, and whether it is released after the product.
     int before = 0;
     bool release_before = false, fresh = true, started = false;
@@ -226,8 +308,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         const Item out = waiting[threadIdx.x / 32];
         auto row_of = [&](auto* to, const Strides& by, int r) {
             int query = decoder.query(r);
-            return to + by.at(out.batch, PACKED ? out.head + r - query * p.pack : out.head,
-                              out.row0 + query);
+            return to + by.at(out.batch, out.head + r - query * PACK, out.row0 + query);
         };
         int mine = out.first + warp * 16, rows = min(out.rows, out.first + units.rows);
         if constexpr (!SPLIT) {
@@ -278,7 +359,15 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         [[maybe_unused]] Online<1> ended = online;
         if (START || first) online = Online<1>();
         float factor[1][2];
-        if (guarded) view.hide(s, j * BN, p.scale);
+        if constexpr (MASKS > 0) {
+            masks[warpgroup].wait_full(mask_turn);
+            Masked::apply(s[0], ms + (warpgroup * MASKS + mask_turn.stage) * Masked::BYTES,
+                          p.mask.row, warp * 16, unit);
+            __syncwarp();
+            release(masks[warpgroup].empty[mask_turn.stage]);
+            mask_turn.next();
+        }
+        if (guarded) view.hide(s, j * BN, LATE ? 1 : p.scale);
         bool grown = online.template raise<true>(s, factor, scale);
         online.template exponentials<true>(s, scale);
         // The compiler moves a wait up to the last branch: here it comes after the exponentials.
@@ -308,23 +397,19 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     int base = 0, tiles = 0;
     Turn<2> hand;
 #pragma unroll 1
-    for (;; hand.next()) {
-        handed.wait_full(hand);
-        const Item work = next_items[hand.stage];
-        __syncwarp();
-        release(handed.empty[hand.stage]);
+    for (;;) {
+        const Item work = take(hand);
         // After these the compiler knows that the lanes agree.
-        int count = shuffle(work.count, 0), begin = shuffle(work.begin, 0),
-            all = shuffle(work.end, 0);
+        int count = shuffle(work.count, 0), begin = shuffle(work.begin, 0);
         if (count < 0) break;
-        int skipped = tiles, u = (warpgroup + WARPGROUPS - base % WARPGROUPS) % WARPGROUPS;
-#pragma unroll 1
-        for (; u < count; u += WARPGROUPS) {
+        int all = shuffle(work.end, 0), skipped = tiles;
+        each_unit(work, count, base, warpgroup, [&](int u, int first, int seen) {
             bool last = u + WARPGROUPS >= count;
-            int n = base + u, slot = n / WARPGROUPS % SLOTS, first = work.first + u * units.rows;
-            int end = shuffle(decoder.seen(work, first + units.rows, BN), 0), j = begin;
-            int whole = MASK == FREE ? shuffle(decoder.whole(work, first, BN), 0) : 0;
-            end = max(min(all, end), j + 1);
+            int n = base + u, slot = n / WARPGROUPS % SLOTS, j = begin, end = shuffle(seen, 0);
+            // Tiles in between are seen whole by all rows.
+            int whole = LATE ? shuffle(decoder.whole(work, first, BN), 0) : 0, clear = 0;
+            if constexpr (LATE && MASK != FREE)
+                clear = shuffle((decoder.first_key(work, first + units.rows - 1) + BN - 1) / BN, 0);
             Stages<SLOTS>& of = queries[warpgroup];
             of.full[slot].wait(n / WARPGROUPS / SLOTS % 2);
             unsigned at = qs + (warpgroup * SLOTS + slot) * QUERIES;
@@ -338,11 +423,12 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 __syncwarp();
                 release(of.empty[slot]);
             }
-            view.template set<PACKED>(p, work.keys, work.diagonal, mask, work.batch, work.head,
-                                      first + warp * 16, work.rows);
+            view.template set<PACK>(p, work.keys, work.diagonal, mask, work.batch, work.head,
+                                    first + warp * 16, work.rows);
             int shift = tiles - begin;
-            if (started) step(Is<false>(), true, shift + j, j, j >= whole, last);
-            else step(Is<true>(), true, shift + j, j, j >= whole, last);
+            auto guarded = [&](int tile) { return tile >= whole || tile < clear; };
+            if (started) step(Is<false>(), true, shift + j, j, guarded(j), last);
+            else step(Is<true>(), true, shift + j, j, guarded(j), last);
             __syncwarp();
             if (lane == 0) {
                 waiting[threadIdx.x / 32] = work;
@@ -352,10 +438,10 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             __syncwarp();
             started = true, ++j;
 #pragma unroll 1
-            for (; j < end; ++j) step(Is<false>(), false, shift + j, j, j >= whole, last);
+            for (; j < end; ++j) step(Is<false>(), false, shift + j, j, guarded(j), last);
             if constexpr (!REGISTERS) release(of.empty[slot]);
             if (last) skipped = shift + end;
-        }
+        });
         base += count, tiles += all - begin;
         // A product that waits for the next unit keeps its stage, which the tiles to skip may need.
         if (started && tiles - 1 - before >= STAGES) flush();
@@ -366,8 +452,10 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             keys.full[stage].wait(parity);
             my_turn();
             next_turn();
+            __syncwarp();
             release(keys.empty[stage]);
             values.full[stage].wait(parity);
+            __syncwarp();
             release(values.empty[stage]);
         }
     }

@@ -3,6 +3,7 @@
 // 64 queries each. While the tensor cores multiply the weights of one tile by its values and the
 // queries by the next keys, a warpgroup computes the softmax of another tile.
 #pragma once
+#include <weft/early_launch.cuh>
 #include <weft/wgmma.cuh>
 #include "results.cuh"
 #include "softmax.cuh"
@@ -82,6 +83,8 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
             v_full[i].init(128), v_empty[i].init(WARPGROUPS * 4);
         }
     }
+    start_next_kernel();
+    wait_for_kernels();
     __syncthreads();
     int count = QueryTile::count(p, BM), warpgroup = warpgroup_index();
 

@@ -1,4 +1,5 @@
 // One launch packs all tensors of a pass for tensor cores: see pack.cuh.
+#include <weft/early_launch.cuh>
 #include "pack.cuh"
 
 // The blocks of the first images, then those of the second, then those of the weights.
@@ -8,6 +9,8 @@ __global__ void __launch_bounds__(256)
          const Images first, const Images second, const Weights weights) {
     __shared__ Vector<T, 16 / sizeof(T)> memory[512];
     int block = blockIdx.x;
+    start_next_kernel();
+    wait_for_kernels();
     if (block < first.blocks) pack_images(a, a_packed, first, block, memory);
     else if (block < first.blocks + second.blocks)
         pack_images(b, b_packed, second, block - first.blocks, memory);

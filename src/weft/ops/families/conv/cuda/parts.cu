@@ -1,5 +1,6 @@
 // Adds the parts of a gradient of weights, in an order that does not depend on timing.
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 
 using namespace weft;
 
@@ -14,6 +15,8 @@ __global__ void __launch_bounds__(256)
     int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
     long long at = (blockIdx.x * (long long)LANES + lane) * EACH;
     Sums sum = {};
+    start_next_kernel();
+    wait_for_kernels();
     auto add = [&](const Sums& v) {
 #pragma unroll
         for (int j = 0; j < EACH; ++j) sum[j] += v[j];
@@ -48,6 +51,8 @@ __global__ void __launch_bounds__(256)
     long long filter = blockIdx.x / blocks;
     int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
     const float* from = parts + filter * taps * padded + c0;
+    start_next_kernel();
+    wait_for_kernels();
     for (int e = lane; e < FOURS * taps; e += LANES) {
         int tap = e / FOURS, c = e % FOURS * 4;
         float4 sum = {};

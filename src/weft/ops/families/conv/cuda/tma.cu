@@ -3,6 +3,7 @@
 // that a tile has as many positions as an image gives.
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/pipeline.cuh>
 #include <weft/wgmma.cuh>
 #include "tma.cuh"
@@ -180,6 +181,8 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
     }
     publish_tiles();
     __syncthreads();
+    start_next_kernel();
+    wait_for_kernels();
 
     int consumer = warpgroup_index();
     if (consumer == CONSUMERS) {

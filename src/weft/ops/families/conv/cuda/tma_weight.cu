@@ -5,6 +5,7 @@
 #include <weft/block.cuh>
 #include <weft/cluster.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/pipeline.cuh>
 #include <weft/problem.cuh>
 #include <weft/wgmma.cuh>
@@ -120,6 +121,8 @@ __global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
         }
     publish_tiles();
     __syncthreads();
+    start_next_kernel();
+    wait_for_kernels();
 
     // Blocks of one part are neighbours: they read the same tiles.
     int at = blockIdx.x / CLUSTER, tile_k = at % p.tiles_k;

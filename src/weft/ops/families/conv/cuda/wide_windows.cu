@@ -5,6 +5,7 @@
 // window's columns, and the rows of a group, are 64 neighbours from its first column on. Windows
 // overlap in memory. Filters become [filter][group of rows][column][row of the group][channel].
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/vector.cuh>
 
 using namespace weft;
@@ -27,6 +28,8 @@ __global__ void __launch_bounds__(256)
     widen(const T* x, const T* weight, T* images, T* filters, const WideWindows p) {
     int first = (blockIdx.x * 256 + threadIdx.x) * 8, line = blockIdx.y;
     Vector<T, 8> made;
+    start_next_kernel();
+    wait_for_kernels();
     if (line < p.batch * p.groups) {
         if (first >= p.pitch) return;
         int n = line / p.groups, group = line - n * p.groups;
@@ -62,6 +65,8 @@ template <class T>
 __global__ void __launch_bounds__(256)
     narrow_parts(const float* parts, T* out, int count, const WideWindows p) {
     int at = blockIdx.x * 256 + threadIdx.x, size = p.K * p.filter_groups * 64;
+    start_next_kernel();
+    wait_for_kernels();
     if (at >= p.K * p.C * p.R * p.S) return;
     int s = at % p.S, r = at / p.S % p.R, c = at / (p.S * p.R) % p.C, k = at / (p.S * p.R * p.C);
     const float* from =

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
+from weft.device.tensor_map_limits import MAX_BOX, MAX_STEP
 from weft.kernels import cdiv
 from weft.kernels.structs import Int, LongLong, Short, Struct, array
 from weft.ops.families.conv.geometry import Geometry
@@ -20,8 +21,6 @@ ROW = 128
 MOST_TAPS, MOST_PLANES, MOST_PHASES = 32, 16, 9
 """Sizes of the tables of a launch, whose parameters have to fit into 1,024 bytes: calls are made
 in C++ then."""
-MOST_BOX = 256
-"""Pixels of a copy along an axis."""
 MOST_ACROSS = 8
 """Tiles beside each other that are considered: more have too much halo."""
 SLOT = 1024
@@ -167,8 +166,10 @@ class Directions:
         return sum(phase.planes for phase in self.phases)
 
     def fits(self) -> bool:
-        """True if the kernels' tables have room for all taps."""
-        return self.planes <= MOST_PLANES and len(self.phases) <= MOST_PHASES and self._taps()
+        """True if the kernels' tables have room for all taps, and tensor maps for the strides."""
+        steps = max(self.h[0].step, self.w[0].step) <= MAX_STEP
+        tables = self.planes <= MOST_PLANES and len(self.phases) <= MOST_PHASES
+        return steps and tables and self._taps()
 
     def _taps(self) -> bool:
         return 0 < sum(phase.taps for phase in self.phases) <= MOST_TAPS
@@ -202,7 +203,7 @@ class Directions:
             return
         yield one
         if w == self.w[0].positions and h == self.h[0].positions:
-            count = min(self.geometry.n, MOST_BOX, 1 + (most - one.positions) // one.image)
+            count = min(self.geometry.n, MAX_BOX, 1 + (most - one.positions) // one.image)
             for n in range(2, count + 1):
                 yield self.tile(w, h, n)
 
@@ -214,7 +215,7 @@ class Directions:
     def _copies(self, tile: TileBox) -> bool:
         """True if a copy can bring a plane."""
         w, h = self.box(tile)
-        return max(w, h) <= MOST_BOX
+        return max(w, h) <= MAX_BOX
 
     def box(self, tile: TileBox) -> tuple[int, int]:
         """Pixels of the source that a plane covers, along rows and columns."""

@@ -39,8 +39,8 @@ WAITING = {2: 1.6, 3: 1.15, 4: 1.0}
 """Relative time of a tile by the stages of a block: with few, products wait for copies."""
 ADDING = 3e-6
 """Seconds of the launch that adds parts, beside their bytes."""
-FLAT = (64, 96, 128, 192, 256)
-"""Positions of a tile of a row that is longer."""
+FLAT = (96, 64, 128, 192, 256)
+"""Positions of a tile of a row that is longer; of equal times, the first is taken."""
 LARGEST = 512
 """Positions of a tile, at most."""
 
@@ -143,6 +143,8 @@ def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
     g, gpu = job.geometry, job.gpu
     if gpu.capability != CAPABILITY or job.out.dtype not in KINDS or g.groups > 1:
         return []
+    g, view = job.thinned(job.second)
+    job = replace(job, geometry=g, second=view)
     ways = [_packed(job), _widened(job)]
     return cheapest((c for way in ways if way for c in _candidates(way)), most)
 
@@ -241,7 +243,7 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
 def _position_tiles(directions: Directions) -> Iterator[TileBox]:
     """Tiles of whole rows: what is between them is outside of dy, so that it counts as 0."""
     wide = directions.geometry.q
-    if directions.geometry.taps > 1 or wide <= FLAT[0]:
+    if directions.geometry.taps > 1 or wide <= min(FLAT):
         yield from (t for t in directions.tiles(LARGEST) if t.w == wide)
     else:  # one tap: there is nothing between rows
         yield from (directions.tile(w, 1, 1) for w in FLAT)
@@ -331,7 +333,7 @@ def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: B
     args = (*maps, None if block.direct else parts, job.result.pointer, problem.pack())
     shared = _shared(way, groups, stage, block)
     cluster = (block.cluster,) if block.cluster > 1 else None
-    step = Step(kernel, (blocks,), (block.threads,), args, shared, cluster)
+    step = Step(kernel, (blocks,), (block.threads,), args, shared, cluster, early=True)
     if block.direct:
         return job.plan(*way.prepare(), step, scratch=way.buffers)
     last = way.add(parts, block.splits // block.cluster)

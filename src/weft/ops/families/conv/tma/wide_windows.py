@@ -110,7 +110,7 @@ class Widened:
             filters.pointer if filters else None,
             self._struct(x, weight.images if weight else Images((0, 0, 0, 0), ROOM)),
         )  # fmt: skip
-        return Step(kernel, (cdiv(across, 256 * 8), lines), (256,), args)
+        return Step(kernel, (cdiv(across, 256 * 8), lines), (256,), args, early=True)
 
     def narrow(self, parts: Pointer, count: int) -> Step:
         """The launch that adds parts of a gradient of filters."""
@@ -119,7 +119,7 @@ class Widened:
         size = self.job.result.layout.numel
         problem = self._struct(self.job.second, Images((0, 0, 0, 0), ROOM))
         args = (parts, self.job.result.pointer, count, problem)
-        return Step(kernel, (cdiv(size, 256),), (256,), args)
+        return Step(kernel, (cdiv(size, 256),), (256,), args, early=True)
 
 
 def widened(job: ConvJob) -> Widened | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -93,6 +93,9 @@ def windows(job: ConvJob, back: bool, most: int = 4) -> list[Candidate]:
         return []
     if job.result.layout.numel >= INDEX:
         return []
+    if not back:
+        g, view = job.thinned(job.first)
+        job = replace(job, geometry=g, first=view)
     ways = [_packed(job, back), None if back else _widened(job)]
     return cheapest((c for way in ways if way for c in _candidates(way)), most)
 
@@ -182,5 +185,5 @@ def _plan(way: Operands, shape: Shape, tile: TileBox, width: int, rings: Rings) 
     # A block for an SM has no more neighbours than the rounds need: an idle SM leaves others power.
     slots = gpu.sms * shape.resident
     blocks = min(works, slots) if shape.resident > 1 else cdiv(works, cdiv(works, slots))
-    step = Step(kernel, (blocks,), (shape.threads,), args, rings.shared)
+    step = Step(kernel, (blocks,), (shape.threads,), args, rings.shared, early=True)
     return job.plan(*way.prepare(), step, scratch=way.buffers)

@@ -122,18 +122,3 @@ __global__ void __launch_bounds__(256)
     float* part = parts + ((long long)f * gridDim.y + blockIdx.y) * 3;
     part[0] = own.count, part[1] = own.mean, part[2] = own.m2;
 }
-
-// Running statistics: the variance of a batch is that of a sample.
-template <class P>
-__global__ void __launch_bounds__(256)
-    update(P* __restrict__ running_mean, P* __restrict__ running_var,
-           const float* __restrict__ means, const float* __restrict__ variances, float momentum,
-           float count, int filters) {
-    int f = blockIdx.x * 256 + threadIdx.x;
-    if (f >= filters) return;
-    if (running_mean)
-        running_mean[f] = to<P>((1 - momentum) * to<float>(running_mean[f]) + momentum * means[f]);
-    if (running_var)
-        running_var[f] = to<P>((1 - momentum) * to<float>(running_var[f]) +
-                               momentum * (variances[f] * count / (count - 1)));
-}

@@ -4,6 +4,7 @@
 // The output is dense, so an element's number is its place in the output. The kernels differ in how
 // they find the element's place in the operands.
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/problem.cuh>
 
 #include "../../activation/cuda/activations.cuh"
@@ -44,6 +45,7 @@ enum Mode {
 template <class O, class C, class TA, class TB, class TC, int V, int U>
 __global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC* pc, O* out, C s,
                                             C t, long long n, int sa, int sb, int sc) {
+    take_turn();
     long long start = (blockIdx.x * (256ll * U) + threadIdx.x) * V;
     Vector<TA, V> va[U];
     Vector<TB, V> vb[U];
@@ -165,6 +167,7 @@ template <class O, class C, class TA, class TB, class TC, class I, int RANK, int
 __global__ void __launch_bounds__(256)
     strided(const TA* __restrict__ pa, const TB* __restrict__ pb, const TC* __restrict__ pc,
             O* __restrict__ out, C s, C t, I n, const Walk<I, RANK> walk) {
+    take_turn();
     Vector<TA, V> va[U];
     Vector<TB, V> vb[U];
     Vector<TC, V> vc[U];
@@ -327,6 +330,7 @@ template <class O, class C, class TA, class TB, class TC, int BATCH, int P, int 
 __global__ void __launch_bounds__(THREADS)
     transposed(const TA* __restrict__ pa, const TB* __restrict__ pb, const TC* __restrict__ pc,
                O* __restrict__ out, C s, C t, const TransposeShape<BATCH> turn) {
+    take_turn();
     __shared__ alignas(16) TA tile_a[MA == TRANSPOSED ? SharedTile<TA, P, Q>::SIZE : 1];
     __shared__ alignas(16) TB tile_b[MB == TRANSPOSED ? SharedTile<TB, P, Q>::SIZE : 1];
     __shared__ alignas(16) TC tile_c[MC == TRANSPOSED ? SharedTile<TC, P, Q>::SIZE : 1];

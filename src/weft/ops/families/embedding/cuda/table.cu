@@ -1,9 +1,11 @@
 // Rows of a table by index, and the gradient of the table. The gradient adds the rows of each index
-// in order, so that it does not depend on timing: positions come sorted by index, a block of a few
-// rows of the table looks for theirs, or each block adds its positions to a whole table of its own.
+// in order, so that it does not depend on timing: positions come sorted by index, a block lists
+// those of its rows of the table, or each block adds its positions to a whole table of its own.
 #include <assert.h>
 
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
+#include <weft/warp.cuh>
 
 using namespace weft;
 
@@ -13,6 +15,7 @@ template <class T, class L, int V>
 __global__ void __launch_bounds__(256)
     gather(const L* indices, const T* table, T* y, long long count, long long rows, int chunks,
            long long pitch) {
+    take_turn();
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < count * chunks;
          i += gridDim.x * 256ll) {
         long long index = indices[i / chunks], column = i % chunks * V;
@@ -78,6 +81,7 @@ __global__ void __launch_bounds__(128)
     add_pieces(const T* dy, const long long* keys, const long long* order, T* d, const T* base,
                typename Total<T>::Type* partials, long long n, int each, int columns, int width,
                long long padding) {
+    take_turn();
     using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there()) return;
@@ -120,6 +124,7 @@ __global__ void __launch_bounds__(128)
     join_pieces(const long long* keys, const long long* order, T* d, const T* base,
                 typename Total<T>::Type* partials, long long n, int each, int columns, int width,
                 long long padding) {
+    take_turn();
     using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there() || !p.goes_on()) return;
@@ -134,20 +139,19 @@ __global__ void __launch_bounds__(128)
     p.write(d, base, key, sum);
 }
 
-// For at most UNSORTED positions, in any order: a block writes `share` rows of the table, `width`
-// vectors of each, and zeros where a row has no index. It lists the positions of its rows in their
-// order. `groups` threads share a vector: each adds every `groups`-th position of the list, and the
-// first one adds their sums.
+// For at most UNSORTED positions, in any order, of few rows: a block writes `width` vectors of a
+// row of the table. It lists the positions of its row in their order. `groups` threads share a
+// vector: each adds every `groups`-th position of the list, and the first one adds their sums.
 template <class T, class L, int V>
 __global__ void __launch_bounds__(256)
-    add_rows(const T* dy, const L* indices, T* d, int n, long long rows, int columns, int share,
-             int width, int groups, long long padding) {
+    add_rows(const T* dy, const L* indices, T* d, int n, int columns, int width, int groups,
+             long long padding) {
+    take_turn();
     constexpr int UNSORTED = 4096, WARPS = 8, WORDS = UNSORTED / 32 / WARPS;
-    __shared__ unsigned list[UNSORTED];  // a row of the block, then a position in the lower 16 bits
+    __shared__ unsigned short list[UNSORTED];
     __shared__ int counts[WARPS];
     __shared__ Vector<float, V> part[256];
-    long long first = (long long)blockIdx.x * share;
-    share = int(min((long long)share, rows - first));
+    long long row = blockIdx.x;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int words = (n + 255) / 256, begin = warp * words * 32 + lane;
     unsigned found[WORDS];
@@ -157,7 +161,7 @@ __global__ void __launch_bounds__(256)
         if (k >= words) break;
         int i = begin + k * 32;
         long long index = i < n ? (long long)indices[i] : -1;
-        found[k] = __ballot_sync(~0u, index >= first && index < first + share && index != padding);
+        found[k] = __ballot_sync(~0u, index == row && index != padding);
         count += __popc(found[k]);
     }
     if (lane == 0) counts[warp] = count;
@@ -168,17 +172,14 @@ __global__ void __launch_bounds__(256)
     for (int k = 0; k < WORDS; k++) {
         if (k >= words) break;
         int i = begin + k * 32;
-        if (found[k] >> lane & 1)
-            list[at + __popc(found[k] & ((1u << lane) - 1))] =
-                unsigned(indices[i] - first) << 16 | i;
+        if (found[k] >> lane & 1) list[at + __popc(found[k] & ((1u << lane) - 1))] = i;
         at += __popc(found[k]);
     }
     __syncthreads();
     int each = 256 / groups, group = threadIdx.x / each;
-    for (int base = 0; base < share * width; base += each) {
-        int item = base + threadIdx.x % each, row = item / width,
-            column = (blockIdx.y * width + item % width) * V;
-        bool there = row < share && column < columns;
+    for (int base = 0; base < width; base += each) {
+        int item = base + threadIdx.x % each, column = (blockIdx.y * width + item) * V;
+        bool there = item < width && column < columns;
         constexpr int AHEAD = 8;
         Vector<float, V> sum{};
         for (int k = group; there && k < total; k += AHEAD * groups) {
@@ -186,10 +187,8 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
             for (int a = 0; a < AHEAD; a++) {
                 int next = k + a * groups;
-                unsigned entry = next < total ? list[next] : ~0u;
                 ahead[a] = {};
-                if (entry >> 16 == row)
-                    ahead[a] = load<V>(dy + (entry & 0xffff) * (long long)columns + column);
+                if (next < total) ahead[a] = load<V>(dy + list[next] * (long long)columns + column);
             }
 #pragma unroll
             for (int a = 0; a < AHEAD; a++)
@@ -207,7 +206,101 @@ __global__ void __launch_bounds__(256)
         Vector<T, V> made;
 #pragma unroll
         for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
-        store(d + (first + row) * columns + column, made);
+        store(d + row * columns + column, made);
+    }
+}
+
+// For at most 65,536 positions, in any order: of 2^shift blocks, block b writes the rows b,
+// b + 2^shift, b + 2 * 2^shift …, so that the frequent rows, which are often neighbours, are of
+// different blocks. It lists the positions of its rows, row by row and each in order, adds them,
+// and writes zeros where a row has none. `width` vectors of a row are those of a row of the grid.
+template <class T, class L, int V>
+__global__ void __launch_bounds__(512)
+    add_listed(const T* dy, const L* indices, T* d, int n, long long rows, int columns, int shift,
+               int width, long long padding) {
+    take_turn();
+    constexpr int BLOCK = 512, WARPS = BLOCK / 32, EACH = 8, TILE = BLOCK * EACH;
+    extern __shared__ int memory[];
+    __shared__ int counts[2][WARPS];
+    int block = blockIdx.x, step = 1 << shift, lane = lane_index(), warp = warp_index();
+    int share = block < rows ? int((rows - 1 - block) / step + 1) : 0;
+    int* ends = memory;  // of the row's positions in `order`; before that, how many they are
+    auto* found = reinterpret_cast<unsigned short*>(ends + (rows + step - 1) / step);
+    unsigned short* order = found + n;
+    for (int i = threadIdx.x; i < share; i += BLOCK) ends[i] = 0;
+    __syncthreads();
+    int total = 0;
+    for (int tile = 0, turn = 0; tile < n; tile += TILE, turn ^= 1) {
+        long long index[EACH];
+        unsigned own[EACH];
+        int first = tile + warp * (32 * EACH) + lane, count = 0;
+#pragma unroll
+        for (int k = 0; k < EACH; k++)
+            index[k] = first + k * 32 < n ? (long long)indices[first + k * 32] : -1;
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            bool is = index[k] >= 0 && index[k] < rows && index[k] != padding &&
+                      int(index[k] & (step - 1)) == block;
+            own[k] = __ballot_sync(~0u, is);
+            count += __popc(own[k]);
+            if (is) atomicAdd(ends + (index[k] >> shift), 1);
+        }
+        if (lane == 0) counts[turn][warp] = count;
+        __syncthreads();
+        int at = total;
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) {
+            at += w < warp ? counts[turn][w] : 0;
+            total += counts[turn][w];
+        }
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            if (own[k] >> lane & 1)
+                found[at + __popc(own[k] & ((1u << lane) - 1))] = first + k * 32;
+            at += __popc(own[k]);
+        }
+    }
+    __syncthreads();
+    if (warp == 0 && total > 0) {
+        for (int i = 0, before = 0; i < share; i += 32) {  // where the positions of rows begin
+            int has = i + lane < share ? ends[i + lane] : 0, sum = inclusive_scan(has, Plus());
+            if (i + lane < share) ends[i + lane] = before + sum - has;
+            before += shuffle(sum, 31);
+        }
+        __syncwarp();
+        for (int i = 0; i < total; i += 32) {
+            bool there = i + lane < total;
+            int position = there ? found[i + lane] : 0;
+            int row = there ? int((long long)indices[position] >> shift) : -1;
+            unsigned same = __match_any_sync(~0u, row);
+            int rank = __popc(same & ((1u << lane) - 1));
+            if (there) order[ends[row] + rank] = position;
+            __syncwarp();
+            if (there && rank == 0) ends[row] += __popc(same);
+            __syncwarp();
+        }
+    }
+    __syncthreads();
+    int from = blockIdx.y * width, wide = min(width, columns / V - from);
+    for (int item = threadIdx.x; item < share * wide; item += BLOCK) {
+        int row = item / wide, column = (from + item - row * wide) * V;
+        int k = row > 0 ? ends[row - 1] : 0, end = ends[row];
+        constexpr int AHEAD = 8;
+        Vector<float, V> sum{};
+        for (; k < end; k += AHEAD) {
+            Vector<T, V> ahead[AHEAD];
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++) {
+                ahead[a] = {};
+                if (k + a < end)
+                    ahead[a] = load<V>(dy + order[k + a] * (long long)columns + column);
+            }
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++)
+#pragma unroll
+                for (int j = 0; j < V; j++) sum[j] += to<float>(ahead[a][j]);
+        }
+        store_whole(d + ((long long)row * step + block) * columns + column, from_floats<T>(sum));
     }
 }
 
@@ -218,6 +311,7 @@ template <class T, class L, int V>
 __global__ void __launch_bounds__(256)
     add_tables(const T* dy, const L* indices, float* tables, long long n, int rows, int columns,
                long long each, int width, long long padding) {
+    take_turn();
     __shared__ Vector<float, V> sums[12288 / V];
     int groups = blockDim.x / width, group = threadIdx.x / width, copy = rows * width;
     int column = (blockIdx.y * width + threadIdx.x % width) * V;
@@ -260,6 +354,7 @@ __global__ void __launch_bounds__(256)
 template <class T>
 __global__ void __launch_bounds__(256)
     join_tables(const float* tables, T* d, int count, int blocks) {
+    take_turn();
     __shared__ float parts[8][32];
     int at = blockIdx.x * 32 + threadIdx.x % 32, group = threadIdx.x / 32;
     float sum = 0;

@@ -5,6 +5,7 @@
 
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 
 using namespace weft;
 
@@ -46,18 +47,16 @@ STRUCT_CLASSES  // see structs.py
 template <int BLOCK, class T>
 __device__ void reduce_losses(float loss, float weight, float2* partials, int* counter, T* out,
                               const Classes& c) {
-    loss = block_sum<BLOCK>(loss), weight = block_sum<BLOCK>(weight);
+    auto join = [](float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); };
+    float2 all = block_reduce<BLOCK>(make_float2(loss, weight), float2{}, join);
     if (gridDim.x > 1) {
-        if (threadIdx.x == 0) partials[blockIdx.x] = make_float2(loss, weight);
+        if (threadIdx.x == 0) partials[blockIdx.x] = all;
         if (!is_last_block(counter, gridDim.x)) return;
-        loss = weight = 0;
-        for (int i = threadIdx.x; i < gridDim.x; i += BLOCK) {
-            float2 one = __ldcg(partials + i);
-            loss += one.x, weight += one.y;
-        }
-        loss = block_sum<BLOCK>(loss), weight = block_sum<BLOCK>(weight);
+        all = {};
+        for (int i = threadIdx.x; i < gridDim.x; i += BLOCK) all = join(all, __ldcg(partials + i));
+        all = block_reduce<BLOCK>(all, float2{}, join);
     }
-    if (threadIdx.x == 0) *out = to<T>(c.reduction == MEAN ? loss / weight : loss);
+    if (threadIdx.x == 0) *out = to<T>(c.reduction == MEAN ? all.x / all.y : all.x);
 }
 
 // The sum of the weights of all labels, for kernels whose blocks need it at once.
@@ -65,6 +64,7 @@ template <class T, class L>
 __global__ void __launch_bounds__(256)
     total_weight(const L* target, const T* weight, float2* partials, float* total, int* counter,
                  const Classes c) {
+    take_turn();
     Labels<T, L> labels{target, weight};
     float sum = 0;
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll)

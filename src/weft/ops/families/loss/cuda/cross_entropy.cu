@@ -6,6 +6,7 @@ template <class T, class L, int V, bool EVEN, int G, int REGS, int SHARED, bool 
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, 1024 / (G <= 32 ? 128 : G))
     rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total,
          T* loss, float2* partials, T* gradient, int* counter, const Classes c) {
+    take_turn();
     hold_rows<T, L, V, EVEN, G, REGS, SHARED, LOSS, GRAD, SMOOTH>(
         x, target, weight, upstream, total, loss, partials, gradient, counter, c);
 }
@@ -13,6 +14,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G, 1024 / (G <= 32 ? 128 : G))
 // The loss of all rows, of those that each of them has.
 template <class T>
 __global__ void __launch_bounds__(256) join_rows(float2* partials, T* loss, const Classes c) {
+    take_turn();
     float losses = 0, weights = 0;
     for (long long i = threadIdx.x; i < c.count; i += 256)
         losses += partials[i].x, weights += partials[i].y;
@@ -118,6 +120,7 @@ template <class T, class L, bool LOSS, bool GRAD, bool SMOOTH>
 __global__ void __launch_bounds__(256)
     columns(const T* x, const L* target, const T* weight, const T* upstream, const float* total,
             T* loss, float2* partials, T* gradient, int* counter, const Tiles by, const Classes c) {
+    take_turn();
     Labels<T, L> labels{target, weight};
     __shared__ Running<T> found[256];
     __shared__ Smooth smoothed[256];
@@ -189,6 +192,7 @@ template <class T, bool LOSS, bool GRAD>
 __global__ void __launch_bounds__(256)
     probabilities(const T* x, const T* target, const T* weight, const T* upstream, T* loss,
                   float2* partials, T* gradient, int* counter, const Tiles by, const Classes c) {
+    take_turn();
     __shared__ float4 found[256];  // Running and Smooth
     int deep = by.deep;
     float keep = 1 - c.smoothing, even = c.smoothing / c.n, losses = 0, rows = 0;

@@ -15,6 +15,7 @@ template <class T, class L>
 __global__ void __launch_bounds__(256)
     nll(const T* x, const L* target, const T* weight, T* loss, float2* partials, int* counter,
         const Classes c, const Logits logits) {
+    take_turn();
     Labels<T, L> labels{target, weight};
     float losses = 0, weights = 0;
     constexpr int TURNS = 4;  // labels whose loads are under way together
@@ -46,6 +47,7 @@ template <class T, class L>
 __global__ void __launch_bounds__(256)
     nll_gradient(const L* target, const T* weight, const T* upstream, const float* total,
                  T* gradient, const Classes c) {
+    take_turn();
     Labels<T, L> labels{target, weight};
     float norm = labels.template sum<256>(c, total);
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll) {

@@ -59,6 +59,7 @@ template <class T, int V, bool GAPS, bool REDUCED>
 __global__ void __launch_bounds__(256)
     losses(const T* x, const T* t, const T* weight, const T* second, T* y, float2* partials,
            int* counter, const Pairs p) {
+    take_turn();
     float sum = 0;
     auto value = [&](float x, float t, long long i) {
         return value_of(x, t, repeated(second, i, p.second), p.option) *
@@ -85,6 +86,7 @@ template <class T, int V, bool GAPS, bool OF_TARGET>
 __global__ void __launch_bounds__(256)
     gradients(const T* upstream, const T* x, const T* t, const T* weight, const T* second, T* d,
               const Pairs p) {
+    take_turn();
     const float shared = p.upstream_step ? 0 : to<float>(*upstream) * p.scale;
     auto gradient = [&](float x, float t, long long i) {
         float s =

@@ -8,6 +8,7 @@ __global__ void __launch_bounds__(256)
     thread_per_label(const T* x, const L* target, const T* weight, const T* upstream,
                      const float* total, T* loss, float2* partials, T* gradient, int* counter,
                      const Classes c) {
+    take_turn();
     constexpr int U = N <= 2 ? 4 : 2;  // labels at a time
     Labels<T, L> labels{target, weight};
     float norm = GRAD ? labels.template sum<256>(c, total) : 1, losses = 0, weights = 0;

@@ -4,138 +4,153 @@
 #include <weft/cluster.cuh>
 #include <weft/convert.cuh>
 #include <weft/early_launch.cuh>
+#include "box_store.cuh"
 #include "pipelined.cuh"
+#include "schedule.cuh"
+#include "shares.cuh"
 #include "store.cuh"
 
 // Registers of a thread. LAUNCH: of each, as a block of so many warps and RESIDENT blocks of an SM
 // leave them; the warps of an SM share four files of 16,384. The others are after a warpgroup that
-// copies has given what it does not need to those that multiply.
-template <int WARPS, int RESIDENT>
+// copies has given what it does not need to those that multiply; MANY: more of it.
+template <int WARPS, int RESIDENT, bool MANY = false>
 struct Registers {
     static constexpr int LAUNCH = 16384 / 32 / ceil_div(WARPS * RESIDENT, 4) / 8 * 8,
-                         COPYING = WARPS > 12 ? 24 : 40,
+                         COPYING = WARPS > 12 || MANY ? 24 : 40,
                          SPARE = (LAUNCH * WARPS - COPYING * 4) / (WARPS - 4) / 8 * 8,
                          COMPUTING = SPARE < 240 ? SPARE : 240;
     static constexpr bool MOVED = RESIDENT == 1 && LAUNCH < 200;
 };
 
-// The sums of all blocks of a cluster, of this block's share of the columns. `room` is a float4 for
-// each thread and each 8 columns. Sums are added in the order of the blocks.
-template <int SPLITS, int ACROSS, int THREADS>
-__device__ void add_shares(const float (&of)[ACROSS][4], float (&sums)[ACROSS / SPLITS][4],
-                           float4* room) {
-    constexpr int MINE = ACROSS / SPLITS;
-    barrier_sync<THREADS>(1);  // all have read the last stage, which the shares replace
-#pragma unroll
-    for (int n = 0; n < ACROSS; ++n)
-        room[n * THREADS + threadIdx.x] = make_float4(of[n][0], of[n][1], of[n][2], of[n][3]);
-    cluster_sync();
-    int first = cluster_block() * MINE;
-#pragma unroll
-    for (int n = 0; n < MINE; ++n) {
-        float4 share[SPLITS];
-#pragma unroll
-        for (int block = 0; block < SPLITS; ++block)
-            share[block] = load_from(block, room + (first + n) * THREADS + threadIdx.x);
-        sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
-#pragma unroll
-        for (int block = 0; block < SPLITS; ++block) {
-            sums[n][0] += share[block].x, sums[n][1] += share[block].y;
-            sums[n][2] += share[block].z, sums[n][3] += share[block].w;
-        }
-    }
-    cluster_sync();  // no block ends while others read its shares
-}
-
-// The tile of work number `at`, and the parts of K of a block.
-struct Work {
-    int row, column, batch;
-
-    template <int BM, int BN>
-    static __device__ Work number(int at, const Problem& p) {
-        int tiles = p.tiles_m * p.tiles_n, batch = at / tiles;
-        int2 tile =
-            tile_in_bands<(BN >= 2 * BM       ? 16
-                           : 4 * BN >= 3 * BM ? 12
-                                              : 8)>(at - batch * tiles, p.tiles_m, p.tiles_n);
-        return {tile.x * BM, tile.y * BN, batch};
-    }
-};
-
 // RESIDENT blocks share an SM and cover each other's waits; a block that is alone moves
-// registers from the warpgroup that copies to those that multiply. SPLITS blocks of a cluster share
-// the K of a tile. TRANSPOSED, WHOLE: see store.cuh; BIAS: bias.cuh.
-template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
-          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
-__device__ void multiply_tiles(const TensorMap& A, const TensorMap& B, const T* bias, T* C,
-                               const Problem& p) {
-    using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR>;
+// registers from the warpgroup that copies to those that multiply. SPLITS: see schedule.cuh. TURNS:
+// two warpgroups compute whole tiles by turns: one stores its results while the other multiplies.
+// Else all of them share each tile. BOXES: results are stored by the map `to_boxes`. TRANSPOSED,
+// WHOLE: see store.cuh; BIAS: bias.cuh.
+template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool TURNS, bool BOXES,
+          bool A_KMAJOR, bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
+__device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
+                               const TensorMap& to_boxes, const T* bias, T* C, const Problem& p) {
+    constexpr int DOWN = TURNS ? BM / 64 : 1, CONSUMERS = TURNS ? 2 : BM / 64,
+                  THREADS = CONSUMERS * 128;
+    using G = PipelinedTile<T, BM, BN, STAGES, A_KMAJOR, B_KMAJOR, DOWN>;
     using Results =
         ResultStore<T, TRANSPOSED, WHOLE, ACTIVATION, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
-    using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
-    constexpr int THREADS = BM * 2;
+    using R = Registers<THREADS / 32 + (RESIDENT == 1 ? 4 : 1), RESIDENT, TURNS>;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ typename G::Ring stages;
+    __shared__ Barrier order[2];  // TURNS: a warpgroup may multiply
     unsigned ring = slab_aligned(shared_address(bytes));
     unsigned char* start = bytes + (ring - shared_address(bytes));
-    int steps = ceil_div(p.K, G::STEP), works = p.tiles_m * p.tiles_n * p.batch;
-    int part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS, first = blockIdx.x / SPLITS;
-    int begin = steps * part / SPLITS, mine = steps * (part + 1) / SPLITS - begin;
-    if (warpgroup_index() == G::CONSUMERS) {
+    using Shares = ClusterShares<SPLITS, G::ACROSS, THREADS / 32>;
+    __shared__ Shares shares;
+    Walk<SPLITS> walk(p, G::STEP);
+    if (warpgroup_index() == CONSUMERS) {
         if constexpr (R::MOVED) fewer_registers<R::COPYING>();
-        if (threadIdx.x >= THREADS + 32) return;
+        if (threadIdx.x >= THREADS + 32) return;  // an arrival at the cluster's barrier too
         if (threadIdx.x == THREADS) {
-            prefetch_map(A), prefetch_map(B);
+            prefetch_map(A.whole), prefetch_map(B.whole);
+            if (TURNS) order[0].init(4), order[1].init(4);
+            if (SPLITS > 1) shares.init();
             stages.init(1, G::CONSUMERS * 4);
         }
         __syncwarp();
+        if (SPLITS > 1) cluster_arrive();
         barrier_arrive<THREADS + 32>(2);  // the barriers are there; copies begin at once
         if (threadIdx.x != THREADS) return;
         wait_for_kernels();
         Turn<STAGES> turn;
-        for (int at = first; at < works; at += gridDim.x / SPLITS) {
-            Work work = Work::number<BM, BN>(at, p);
+        while (walk.next()) {
+            Work work = Work::number<BM, BN>(walk.at, p);
             int2 batch = make_int2(p.batch_a ? work.batch : 0, p.batch_b ? work.batch : 0);
-            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, begin * G::STEP, mine);
+            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, walk.begin * G::STEP,
+                    walk.steps);
         }
         return;
     }
     if constexpr (R::MOVED) more_registers<R::COMPUTING>();
+    if (SPLITS > 1) cluster_arrive();
     barrier_sync<THREADS + 32>(2);
     start_next_kernel();
     wait_for_kernels();
-    constexpr int MINE = G::ACROSS / SPLITS;  // times 8 columns are stored
+    constexpr int MINE = Shares::MINE;  // times 8 columns are stored
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
-    TileBias<T, BIAS, MINE * 8> added;
+    TileBias<T, BIAS, MINE * 8> added[BIAS == ROW_BIAS ? DOWN : 1];
+    constexpr int STAGED = BOXES ? 16 * BN : Results::ELEMENTS;  // for a warp
     T* staging = reinterpret_cast<T*>(start + STAGES * G::STAGE);
-    T* columns = staging + THREADS / 32 * Results::ELEMENTS + warp * MINE * 8;
-    staging += warp * Results::ELEMENTS;
-    for (int at = first; at < works; at += gridDim.x / SPLITS) {
-        Work work = Work::number<BM, BN>(at, p);
-        int row = work.row + warp * 16, column = work.column + part * MINE * 8;
-        added.fetch(bias + work.batch * p.batch_bias, columns, p, row, column);
-        tile.multiply(ring, stages, consumer, mine);
-        added.share();
+    T* bias_columns = staging + THREADS / 32 * STAGED;
+    T* columns = bias_columns + warp * MINE * 8;
+    staging += warp * STAGED;
+    for (int number = 0; walk.next(); ++number) {
+        if (TURNS && number % 2 != consumer) {
+            tile.skip(walk.steps);
+            continue;
+        }
+        Work work = Work::number<BM, BN>(walk.at, p);
+        int row = work.row + (TURNS ? warp % 4 : warp) * 16,
+            column = work.column + (SPLITS > 1 ? Shares::first() * 8 : 0);
+        const T* from = bias + work.batch * p.batch_bias;
+#pragma unroll
+        for (int i = 0; i < (BIAS == ROW_BIAS ? DOWN : 1); ++i)
+            added[i].fetch(from, columns, p, row + i * 64, column);
+        // A stage has two phases: the other warpgroup must be past them before this one waits.
+        if (TURNS) order[consumer].wait(number / 2 % 2 ^ 1 ^ consumer);
+        tile.start(ring, stages, TURNS ? 0 : consumer, walk.steps);
+        if (TURNS && lane_index() == 0) order[consumer ^ 1].arrive();
+        tile.finish(stages);
+        added[0].share();
         T* to = C + work.batch * p.batch_c;
-        if constexpr (SPLITS == 1) {
-            Results::store(tile.of, staging, to, added, p, row, column);
+        if constexpr (BOXES) {
+            BoxStore<T, BN, ACTIVATION>::store(tile.of[0], shared_address(staging), to_boxes,
+                                               added[0], p, row, column, work.batch);
+        } else if constexpr (SPLITS == 1) {
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+                Results::store(tile.of[i], staging, to, added[BIAS == ROW_BIAS ? i : 0], p,
+                               row + i * 64, column);
         } else {
             float sums[MINE][4];
-            add_shares<SPLITS, G::ACROSS, THREADS>(tile.of, sums, reinterpret_cast<float4*>(start));
-            Results::store(sums, staging, to, added, p, row, column);
+            void* beside = bias_columns + THREADS / 32 * MINE * 8;
+            float4* room = reinterpret_cast<float4*>(Shares::REPLACES ? start : beside);
+            if (shares.add(tile.of[0], sums, room))
+                Results::store(sums, staging, to, added[0], p, row, column);
         }
     }
+    if constexpr (BOXES) BoxStore<T, BN, ACTIVATION>::finish();
 }
+
+// Parameters of a kernel: the maps of both operands, see OperandMaps.
+#define MAPS                                                                       \
+    const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap A_edge, \
+        const __grid_constant__ TensorMap B, const __grid_constant__ TensorMap B_edge
 
 // A block for an SM: a warpgroup copies.
 template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
-    pipelined(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-              const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE, ACTIVATION,
-                   BIAS>(A, B, bias, C, p);
+    pipelined(MAPS, const T* bias, T* C, const __grid_constant__ Problem p) {
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, false, A_KMAJOR, B_KMAJOR, TRANSPOSED,
+                   WHOLE, ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, A, bias, C, p);
+}
+
+// The same, with a map of C.
+template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
+          int ACTIVATION, int BIAS>
+__global__ void __launch_bounds__(BM * 2 + 128, 1)
+    pipelined_boxes(MAPS, const __grid_constant__ TensorMap C, const T* bias,
+                    const __grid_constant__ Problem p) {
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, false, true, A_KMAJOR, B_KMAJOR, false, true,
+                   ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, C, bias, nullptr, p);
+}
+
+// The same, with warpgroups that take turns.
+template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
+          bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
+__global__ void __launch_bounds__(384, 1)
+    pipelined_in_turns(MAPS, const T* bias, T* C, const __grid_constant__ Problem p) {
+    multiply_tiles<T, BM, BN, STAGES, 1, SPLITS, true, false, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
+                   ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, A, bias, C, p);
 }
 
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
@@ -143,8 +158,8 @@ __global__ void __launch_bounds__(BM * 2 + 128, 1)
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
           bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS>
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
-    pipelined_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                     const T* bias, T* C, const __grid_constant__ Problem p) {
-    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, A_KMAJOR, B_KMAJOR, TRANSPOSED, WHOLE,
-                   ACTIVATION, BIAS>(A, B, bias, C, p);
+    pipelined_beside(MAPS, const T* bias, T* C, const __grid_constant__ Problem p) {
+    multiply_tiles<T, BM, BN, STAGES, RESIDENT, SPLITS, false, false, A_KMAJOR, B_KMAJOR,
+                   TRANSPOSED, WHOLE, ACTIVATION, BIAS>({A, A_edge, p.M}, {B, B_edge, p.N}, A, bias,
+                                                        C, p);
 }

@@ -21,6 +21,14 @@ struct Elements {
     }
 };
 
+// The maps of an operand: `whole` has the boxes of tiles, and `edge` those of the last tile if only
+// a part of it is in the matrix, which has `extent` elements along M or N. Boxes that are not whole
+// would be filled by zeros, row by row, which takes longer than to copy them.
+struct OperandMaps {
+    const TensorMap &whole, &edge;
+    int extent;
+};
+
 // One operand of a stage: B elements along M or N, and 128 bytes of K. KMAJOR: K is contiguous in
 // memory, and a slab has B rows of 128 bytes; else elements have 16 bits, and slabs have 64 rows of
 // K, and 64 elements along M or N.
@@ -29,15 +37,23 @@ struct BoxSide {
     static constexpr bool TRANSPOSE = !KMAJOR;
     static constexpr int BYTES = (KMAJOR ? B : ceil_div(B, 64) * 64) * 128;
 
+    // The bytes of a stage of elements from `along` on. The rest of the stage is not written: it
+    // belongs to results that are not stored.
+    static __device__ int bytes(const OperandMaps& maps, int along) {
+        int rows = min(maps.extent - along, B);
+        return (KMAJOR ? rows : ceil_div(rows, 64) * 64) * 128;
+    }
     // Copies a step of K from k on, of elements from `along` on.
-    static __device__ void load(unsigned tile, const TensorMap& map, Barrier& full, int along,
+    static __device__ void load(unsigned tile, const OperandMaps& maps, Barrier& full, int along,
                                 int k, int batch) {
         if constexpr (KMAJOR) {
+            const TensorMap& map = along + B <= maps.extent ? maps.whole : maps.edge;
             load_box(tile, map, full, k, along, batch);
         } else {
 #pragma unroll
             for (int i = 0; i < BYTES; i += slab_bytes(64))
-                load_box(tile + i, map, full, along + i / 128, k, batch);
+                if (i == 0 || along + i / 128 < maps.extent)
+                    load_box(tile + i, maps.whole, full, along + i / 128, k, batch);
         }
     }
     // The descriptor of elements from `along`, a multiple of 64, and from 2 k bytes of K on, a
@@ -48,29 +64,31 @@ struct BoxSide {
     }
 };
 
-// A tile of BM x BN results. A consumer, a warpgroup, has 64 of its rows, and a warp 16.
-template <class T, int BM, int BN, int STAGES, bool A_KMAJOR, bool B_KMAJOR>
+// A tile of BM x BN results. A consumer, a warpgroup, has DOWN times 64 of its rows, and a warp 16
+// of each 64.
+template <class T, int BM, int BN, int STAGES, bool A_KMAJOR, bool B_KMAJOR, int DOWN = 1>
 struct PipelinedTile {
-    static constexpr int CONSUMERS = BM / 64, ACROSS = BN / 8;
+    static constexpr int CONSUMERS = BM / 64 / DOWN, ACROSS = BN / 8;
     using A = BoxSide<BM, A_KMAJOR>;
     using B = BoxSide<BN, B_KMAJOR>;
     static constexpr int STEP = Elements<T>::STEP;  // K of a stage
     static constexpr int STAGE = A::BYTES + B::BYTES;
     using Ring = Stages<STAGES>;
 
-    float of[ACROSS][4];
+    float of[DOWN][ACROSS][4];
     Turn<STAGES> turn;
 
     // Fills stages with `steps` steps of K, from k on; one thread calls it.
-    static __device__ void fill(const TensorMap& a, const TensorMap& b, unsigned ring, Ring& stages,
-                                Turn<STAGES>& turn, int row, int column, int2 batch, int k,
-                                int steps) {
+    static __device__ void fill(const OperandMaps& a, const OperandMaps& b, unsigned ring,
+                                Ring& stages, Turn<STAGES>& turn, int row, int column, int2 batch,
+                                int k, int steps) {
+        int bytes = A::bytes(a, row) + B::bytes(b, column);
 #pragma unroll 1
         for (; steps > 0; --steps, k += STEP, turn.next()) {
             Barrier& full = stages.full[turn.stage];
             unsigned tile = ring + turn.stage * STAGE;
             stages.wait_empty(turn);
-            full.arrive_expecting(STAGE);
+            full.arrive_expecting(bytes);
             A::load(tile, a, full, row, k, batch.x);
             B::load(tile + A::BYTES, b, full, column, k, batch.y);
         }
@@ -79,9 +97,11 @@ struct PipelinedTile {
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < 64; k += 16)
-            Elements<T>::template multiply<A::TRANSPOSE, B::TRANSPOSE>(
-                of, A::operand(tile, consumer * 64, k), B::operand(tile + A::BYTES, 0, k),
-                !fresh || k > 0);
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+                Elements<T>::template multiply<A::TRANSPOSE, B::TRANSPOSE>(
+                    of[i], A::operand(tile, (consumer * DOWN + i) * 64, k),
+                    B::operand(tile + A::BYTES, 0, k), !fresh || k > 0);
         wgmma_commit();
     }
     static __device__ void release(Ring& stages, int stage) {
@@ -89,7 +109,7 @@ struct PipelinedTile {
     }
     // Products of one step are under way while the next ones are issued; then the stage before is
     // free.
-    __device__ void multiply(unsigned ring, Ring& stages, int consumer, int steps) {
+    __device__ void start(unsigned ring, Ring& stages, int consumer, int steps) {
 #pragma unroll 1
         for (int step = 0; step < steps; ++step, turn.next()) {
             stages.wait_full(turn);
@@ -97,8 +117,14 @@ struct PipelinedTile {
             wgmma_wait<1>();
             if (step) release(stages, turn.before());
         }
+    }
+    // Waits for the last products; now `of` may be read.
+    __device__ void finish(Ring& stages) {
         wgmma_wait<0>();
-        wgmma_results(of);
+#pragma unroll
+        for (int i = 0; i < DOWN; ++i) wgmma_results(of[i]);
         release(stages, turn.before());
     }
+    // Leaves `steps` stages to another consumer.
+    __device__ void skip(int steps) { turn.skip(steps); }
 };

@@ -1,5 +1,6 @@
 // The problem of a matrix product, the activation of a result, and the tile of a block.
 #pragma once
+#include <weft/math.cuh>
 #include <weft/problem.cuh>
 
 using namespace weft;
@@ -28,22 +29,30 @@ __device__ float activated(float x) {
     return x;
 }
 
-// 1 + erf(x) for results that are rounded to 16 bits, by Abramowitz and Stegun 7.1.26: it has no
-// branches, and no cancellation for x < 0.
-__device__ inline float short_one_plus_erf(float x) {
-    float t = __fdividef(1, 1 + 0.3275911f * fabsf(x));
-    float sum = 0.254829592f +
-                t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f)));
-    float rest = t * sum * __expf(-x * x);
-    return x < 0 ? rest : 2 - rest;
+// gelu for results that are rounded to 16 bits: relu(x) - |x| / 2 (1 - erf(|x| / sqrt(2))), which
+// has no branches and no cancellation; the last factor by Abramowitz and Stegun 7.1.26. It is 0 in
+// single precision from 16 on, where infinity times 0 would be no number.
+__device__ inline float short_gelu(float x) {
+    float a = fminf(fabsf(x), 16), t = reciprocal_approx(1 + 0.23164189f * a);
+    float half = 0.127414796f +
+                 t * (-0.142248368f + t * (0.710706871f + t * (-0.726576014f + t * 0.530702715f)));
+    return max_nan(x, 0.0f) - a * (t * half) * exp2_approx(-0.72134752f * a * a);
 }
 
-// An activation, for results that are rounded to 16 bits.
+// x / (1 + exp(-u)), with u times log2(e).
+__device__ inline float short_logistic_part(float x, float scaled) {
+    return x * reciprocal_approx(1 + exp2_approx(-scaled));
+}
+
+// An activation, for results that are rounded to 16 bits. Few instructions: all warps of an SM
+// compute it at once, and nothing else beside it.
 template <int ACTIVATION>
 __device__ float short_activated(float x) {
-    if constexpr (ACTIVATION == 2) return 0.5f * x * short_one_plus_erf(x * 0.70710678f);  // gelu
+    if constexpr (ACTIVATION == 1) return max_nan(x, 0.0f);
+    if constexpr (ACTIVATION == 2) return short_gelu(x);
+    if constexpr (ACTIVATION == 3) return short_logistic_part(x, 1.44269504f * x);  // silu
     if constexpr (ACTIVATION == 4)  // gelu by tanh: (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))
-        return __fdividef(x, 1 + __expf(-1.59576912f * (x + 0.044715f * x * x * x)));
+        return short_logistic_part(x, x * (2.30220818f + 0.102943240f * x * x));
     return activated<ACTIVATION>(x);
 }
 

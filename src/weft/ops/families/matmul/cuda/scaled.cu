@@ -128,9 +128,9 @@ struct TileInParts : PipelinedTile<E, BM, BN, STAGES, true, true> {
             float of_rows[2];
             if constexpr (SUMS == BLOCKS) of_rows[0] = rows[c_row(0)], of_rows[1] = rows[c_row(2)];
             wgmma_wait<0>();
-            wgmma_results(this->of);
+            wgmma_results(this->of[0]);
             if constexpr (SUMS == BLOCKS) {
-                add_scaled<EACH>(sums, this->of, of_rows, columns);
+                add_scaled<EACH>(sums, this->of[0], of_rows, columns);
                 __syncwarp();
                 G::release(stages, stage);
             } else {
@@ -138,10 +138,10 @@ struct TileInParts : PipelinedTile<E, BM, BN, STAGES, true, true> {
 #pragma unroll
                 for (int n = 0; n < G::ACROSS; ++n)
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) sums[n][i] += this->of[n][i];
+                    for (int i = 0; i < 4; ++i) sums[n][i] += this->of[0][n][i];
             }
         }
-        memcpy(this->of, sums, sizeof sums);
+        memcpy(this->of[0], sums, sizeof sums);
     }
 };
 
@@ -149,51 +149,55 @@ struct TileInParts : PipelinedTile<E, BM, BN, STAGES, true, true> {
 // tile differ in their scales.
 template <class E, class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, int SUMS,
           bool EACH, bool TRANSPOSED, bool WHOLE, int BIAS>
-__device__ void multiply_scaled(const TensorMap& A, const TensorMap& B, const float* scale_a,
+__device__ void multiply_scaled(const OperandMaps& A, const OperandMaps& B, const float* scale_a,
                                 const float* scale_b, const T* bias, T* C, const Scales& s,
                                 const Problem& p) {
     using G = TileInParts<E, BM, BN, STAGES, SUMS, EACH>;
     using Results = ResultStore<T, TRANSPOSED, WHOLE, 0, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
     using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
-    constexpr int THREADS = BM * 2, MINE = G::ACROSS / SPLITS, COPYING = SUMS == BLOCKS ? 64 : 32;
+    constexpr int THREADS = BM * 2, COPYING = SUMS == BLOCKS ? 64 : 32;
+    using Shares = ClusterShares<SPLITS, G::ACROSS, THREADS / 32>;
+    constexpr int MINE = Shares::MINE;
     constexpr int SCALES = SUMS == BLOCKS ? STAGES * G::Of::COUNT
                            : EACH         ? THREADS / 32 * MINE * 8
                                           : 0;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ typename G::Ring stages;
+    __shared__ Shares shares;
     unsigned ring = slab_aligned(shared_address(bytes));
     unsigned char* start = bytes + (ring - shared_address(bytes));
     float* scales = reinterpret_cast<float*>(start + STAGES * G::STAGE);
-    int steps = ceil_div(p.K, G::STEP), works = p.tiles_m * p.tiles_n;
-    int part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS, first = blockIdx.x / SPLITS;
-    int begin = steps * part / SPLITS, mine = steps * (part + 1) / SPLITS - begin;
+    Walk<SPLITS> walk(p, G::STEP);
     if (warpgroup_index() == G::CONSUMERS) {
         if constexpr (R::MOVED) fewer_registers<R::COPYING>();
-        if (threadIdx.x >= THREADS + COPYING) return;
+        if (threadIdx.x >= THREADS + COPYING) return;  // an arrival at the cluster's barrier too
         if (threadIdx.x == THREADS) {
-            prefetch_map(A), prefetch_map(B);
+            prefetch_map(A.whole), prefetch_map(B.whole);
+            if (SPLITS > 1) shares.init();
             stages.init(SUMS == BLOCKS ? 33 : 1, G::CONSUMERS * 4);
         }
         __syncwarp();
+        if (SPLITS > 1) cluster_arrive();
         bool of_scales = SUMS == BLOCKS && threadIdx.x >= THREADS + 32;
         if (of_scales) barrier_sync<THREADS + COPYING>(2);
         else barrier_arrive<THREADS + COPYING>(2);
         if (!of_scales && threadIdx.x != THREADS) return;
         wait_for_kernels();
         Turn<STAGES> turn;
-        for (int at = first; at < works; at += gridDim.x / SPLITS) {
-            Work work = Work::number<BM, BN>(at, p);
+        while (walk.next()) {
+            Work work = Work::number<BM, BN>(walk.at, p);
             if (of_scales)
                 G::Of::fill(scales, stages, turn, scale_a, scale_b, s, p, work.row, work.column,
-                            begin, mine);
+                            walk.begin, walk.steps);
             else
                 G::fill(A, B, ring, stages, turn, work.row, work.column, make_int2(0, 0),
-                        begin * G::STEP, mine);
+                        walk.begin * G::STEP, walk.steps);
         }
         if (of_scales) wait_all_copies();
         return;
     }
     if constexpr (R::MOVED) more_registers<R::COMPUTING>();
+    if (SPLITS > 1) cluster_arrive();
     barrier_sync<THREADS + COPYING>(2);
     start_next_kernel();
     wait_for_kernels();
@@ -201,27 +205,33 @@ __device__ void multiply_scaled(const TensorMap& A, const TensorMap& B, const fl
     G tile;
     TileBias<T, BIAS, MINE * 8> added;
     T* staging = reinterpret_cast<T*>(scales + SCALES);
-    T* columns = staging + THREADS / 32 * Results::ELEMENTS + warp * MINE * 8;
+    T* bias_columns = staging + THREADS / 32 * Results::ELEMENTS;
     staging += warp * Results::ELEMENTS;
-    for (int at = first; at < works; at += gridDim.x / SPLITS) {
-        Work work = Work::number<BM, BN>(at, p);
-        int row = work.row + warp * 16, column = work.column + part * MINE * 8;
+    while (walk.next()) {
+        Work work = Work::number<BM, BN>(walk.at, p);
+        int row = work.row + warp * 16,
+            column = work.column + (SPLITS > 1 ? Shares::first() * 8 : 0);
         TileScales<MINE * 8, EACH> of_tile;
-        added.fetch(bias, columns, p, row, column);
+        added.fetch(bias, bias_columns + warp * MINE * 8, p, row, column);
         if constexpr (SUMS != BLOCKS) of_tile.fetch(scale_a, scale_b, s, p, row, column);
-        if constexpr (SUMS == FAST) tile.multiply(ring, stages, consumer, mine);
-        else tile.multiply_parts(ring, stages, consumer, mine, scales);
+        if constexpr (SUMS == FAST) {
+            tile.start(ring, stages, consumer, walk.steps);
+            tile.finish(stages);
+        } else {
+            tile.multiply_parts(ring, stages, consumer, walk.steps, scales);
+        }
         added.share();
         auto finish = [&](auto& sums) {
             if constexpr (SUMS != BLOCKS) of_tile.multiply(sums, scales + warp * MINE * 8);
             Results::store(sums, staging, C, added, p, row, column);
         };
         if constexpr (SPLITS == 1) {
-            finish(tile.of);
+            finish(tile.of[0]);
         } else {
             float sums[MINE][4];
-            add_shares<SPLITS, G::ACROSS, THREADS>(tile.of, sums, reinterpret_cast<float4*>(start));
-            finish(sums);
+            void* beside = bias_columns + THREADS / 32 * MINE * 8;
+            float4* room = reinterpret_cast<float4*>(Shares::REPLACES ? start : beside);
+            if (shares.add(tile.of[0], sums, room)) finish(sums);
         }
     }
 }
@@ -230,19 +240,17 @@ __device__ void multiply_scaled(const TensorMap& A, const TensorMap& B, const fl
 template <class E, class T, int BM, int BN, int STAGES, int SPLITS, int SUMS, bool EACH,
           bool TRANSPOSED, bool WHOLE, int BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
-    scaled(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-           const float* scale_a, const float* scale_b, const T* bias, T* C,
+    scaled(MAPS, const float* scale_a, const float* scale_b, const T* bias, T* C,
            const __grid_constant__ Scales s, const __grid_constant__ Problem p) {
     multiply_scaled<E, T, BM, BN, STAGES, 1, SPLITS, SUMS, EACH, TRANSPOSED, WHOLE, BIAS>(
-        A, B, scale_a, scale_b, bias, C, s, p);
+        {A, A_edge, p.M}, {B, B_edge, p.N}, scale_a, scale_b, bias, C, s, p);
 }
 
 template <class E, class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, int SUMS,
           bool EACH, bool TRANSPOSED, bool WHOLE, int BIAS>
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
-    scaled_beside(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-                  const float* scale_a, const float* scale_b, const T* bias, T* C,
+    scaled_beside(MAPS, const float* scale_a, const float* scale_b, const T* bias, T* C,
                   const __grid_constant__ Scales s, const __grid_constant__ Problem p) {
     multiply_scaled<E, T, BM, BN, STAGES, RESIDENT, SPLITS, SUMS, EACH, TRANSPOSED, WHOLE, BIAS>(
-        A, B, scale_a, scale_b, bias, C, s, p);
+        {A, A_edge, p.M}, {B, B_edge, p.N}, scale_a, scale_b, bias, C, s, p);
 }

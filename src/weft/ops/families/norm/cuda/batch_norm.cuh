@@ -2,13 +2,10 @@
 #pragma once
 #include "channels.cuh"
 
-// The mean and the variance of each channel. The running ones move towards them, by `momentum` of
-// the way; of the variance it is the unbiased one that they move to. `found` has parts x channels
-// moments.
-template <class T, class R, class Walk>
-__device__ void channel_statistics(const T* x, float* mean, float* var, R* running_mean,
-                                   R* running_var, Moments* found, int* counters,
-                                   const ChannelShape& s, float size, float momentum) {
+// The mean and the variance of each channel. `found` has parts x channels moments.
+template <class T, class Walk>
+__device__ void channel_statistics(const T* x, float* mean, float* var, Moments* found,
+                                   int* counters, const ChannelShape& s, float size) {
     Walk w(s);
     constexpr int V = Walk::V, K = Walk::K;
     constexpr bool FLAT = Walk::FLAT, RAGGED = Walk::RAGGED;
@@ -86,12 +83,6 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
         int c = w.joined(k);
         if (!SUMS) own[k].mean += shift_of(x + w.origin(c), true);
         mean[c] = own[k].mean, var[c] = own[k].squares / size;
-        if (running_mean)
-            running_mean[c] =
-                to<R>((1 - momentum) * to<float>(running_mean[c]) + momentum * own[k].mean);
-        if (running_var)
-            running_var[c] = to<R>((1 - momentum) * to<float>(running_var[c]) +
-                                   momentum * (own[k].squares / (size - 1)));
     }
 }
 

@@ -1,12 +1,11 @@
 // Kernels of batch norm, forward; batch_norm.cuh has what they do.
 #include "batch_norm.cuh"
 
-template <class T, class R, class Walk>
+template <class T, class Walk>
 __global__ void __launch_bounds__(256)
-    statistics(const T* x, float* mean, float* var, R* running_mean, R* running_var, Moments* found,
-               int* counters, ChannelShape s, float size, float momentum) {
-    channel_statistics<T, R, Walk>(x, mean, var, running_mean, running_var, found, counters, s,
-                                   size, momentum);
+    statistics(const T* x, float* mean, float* var, Moments* found, int* counters, ChannelShape s,
+               float size) {
+    channel_statistics<T, Walk>(x, mean, var, found, counters, s, size);
 }
 
 template <class T, class S, class W, class Walk>

@@ -10,9 +10,9 @@
 
 using namespace weft;
 
-// The work of blocks of 256 threads. Without FLAT a block has one channel and `each` vectors of its
-// batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each,
-// and `each` rows. See channels.py.
+// The work of blocks of THREADS threads, 256 for most kernels. Without FLAT a block has one channel
+// and `each` vectors of its batch * inner. With FLAT it has `width` vectors of channels, with
+// THREADS / width threads for each, and `each` rows. See channels.py.
 STRUCT_CHANNELSHAPE
 
 // The place of a vector, and the range of its elements that are in its plane.
@@ -23,9 +23,9 @@ struct Spot {
 
 // The vectors of a thread, some at a time, so that their loads are under way together:
 //   while (int n = walk.take(at)) the first n of `at` are their places
-template <int V_, bool FLAT_, bool RAGGED_ = false>
+template <int V_, bool FLAT_, bool RAGGED_ = false, int THREADS_ = 256>
 struct Walk {
-    static constexpr int V = V_;
+    static constexpr int V = V_, THREADS = THREADS_;
     static constexpr bool FLAT = FLAT_, RAGGED = RAGGED_, FOLDED = FLAT && RAGGED;
     static constexpr int K = FLAT ? V : 1;  // channels of a vector
     int channel, tile, part, t, deep, i, end, plane, place, planes, places, inner;
@@ -39,7 +39,7 @@ struct Walk {
         // Blocks that run at the same time have neighbouring channels.
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
         channel = FLAT ? (tile * s.width + int(threadIdx.x) % s.width) * V : tile;
-        t = threadIdx.x / s.width, deep = 256 / s.width;
+        t = threadIdx.x / s.width, deep = THREADS / s.width;
         there = channel < s.channels;
         i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
         if (FOLDED) {
@@ -57,18 +57,7 @@ struct Walk {
 #pragma unroll
         for (int k = 0; k < N; k++) {
             if (i >= end) continue;
-            if constexpr (FOLDED) {
-                at[k] = {i * channels + channel, 0, i == last ? left : V};
-            } else if constexpr (RAGGED) {
-                long long start = (plane * channels + channel) * elements;
-                int before = int(start % V) -
-                             place * V;  // elements of the plane before the vector are negative
-                at[k] = {start - before, max(before, 0), min(before + elements, V)};
-            } else {
-                at[k] = {FLAT ? i * channels + channel
-                              : ((plane * channels + channel) * inner + place) * V,
-                         0, V};
-            }
+            at[k] = spot(i, plane, place);
             i += deep, n++;
             if (!FLAT) {
                 plane += planes, place += places;
@@ -77,6 +66,27 @@ struct Walk {
         }
         return n;
     }
+    // The place of vector i of the channel, which is at `place` in plane `plane`.
+    __device__ Spot spot(int i, int plane, int place) const {
+        if constexpr (FOLDED) return {i * channels + channel, 0, i == last ? left : V};
+        if constexpr (FLAT) return {i * channels + channel, 0, V};
+        if constexpr (!RAGGED) return {((plane * channels + channel) * inner + place) * V, 0, V};
+        long long start = (plane * channels + channel) * elements;
+        // Elements of the plane before the vector are negative.
+        int before = int(start % V) - place * V;
+        return {start - before, max(before, 0), min(before + elements, V)};
+    }
+    // The vectors of this thread before the first call of take(), and the place of one of them.
+    __device__ int vectors() const { return end > i ? (end - i + deep - 1) / deep : 0; }
+    __device__ Spot spot(int n) const {
+        int at = i + n * deep, plane = FLAT ? 0 : at / inner;
+        return spot(at, plane, at - plane * inner);
+    }
+    // The place of an element of channel c among those that belong to i, and their number.
+    __device__ long long element(int i, int c) const {
+        return FLAT ? i * channels + c : (i / inner * channels + c) * inner * V;
+    }
+    __device__ int elements_each() const { return FLAT ? 1 : V; }
     // The channel of element k of a vector.
     __device__ int real(int k) const { return FOLDED ? (channel + k) % elements : channel + k; }
     // The channel of result k of join_parts, and the place of a channel's first element.
@@ -88,15 +98,15 @@ struct Walk {
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
     __device__ void join(Value (&own)[K]) const {
-        __shared__ Value all[K][256];  // neighbours meet no bank twice: values have an odd number
-                                       // of words, or two
+        __shared__ Value all[K][THREADS];  // neighbours meet no bank twice: values have an odd
+                                           // number of words, or two
         __syncthreads();
         for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
         for (int d = deep / 2; d > 0; d /= 2) {
             __syncthreads();
             if (t < d)
                 for (int k = 0; k < K; k++)
-                    all[k][threadIdx.x].add(all[k][threadIdx.x + d * (256 / deep)]);
+                    all[k][threadIdx.x].add(all[k][threadIdx.x + d * (THREADS / deep)]);
         }
         for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
     }
@@ -121,9 +131,9 @@ struct Walk {
 // The same for planes of few elements that are no whole vectors. Some neighbouring channels are: a
 // block has these, at most 8, of `each` images, and `width` is their vectors. A thread has one of
 // these vectors, whose elements keep their channels, in one image after another.
-template <int V_>
+template <int V_, int THREADS_ = 256>
 struct Planes {
-    static constexpr int V = V_, K = V;
+    static constexpr int V = V_, K = V, THREADS = THREADS_;
     static constexpr bool FLAT = true, RAGGED = false, FOLDED = true;
     int channel, tile, part, t, vector, deep, i, end, plane, fold, width;
     long long channels;
@@ -133,7 +143,7 @@ struct Planes {
         : plane(s.plane), fold(s.width * V / s.plane), width(s.width), channels(s.channels) {
         int tiles = s.channels / fold;
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles, channel = tile * fold;
-        t = threadIdx.x / width, vector = threadIdx.x % width, deep = 256 / width;
+        t = threadIdx.x / width, vector = threadIdx.x % width, deep = THREADS / width;
         there = t < deep;
         i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
     }
@@ -143,11 +153,17 @@ struct Planes {
 #pragma unroll
         for (int k = 0; k < N; k++) {
             if (i >= end) continue;
-            at[k] = {(i * channels + channel) * plane + vector * V, 0, V};
+            at[k] = spot(0);
             i += deep, n++;
         }
         return n;
     }
+    __device__ int vectors() const { return end > i ? (end - i + deep - 1) / deep : 0; }
+    __device__ Spot spot(int n) const {
+        return {((i + n * deep) * channels + channel) * plane + vector * V, 0, V};
+    }
+    __device__ long long element(int i, int c) const { return (i * channels + c) * plane; }
+    __device__ int elements_each() const { return plane; }
     __device__ int real(int k) const { return channel + (vector * V + k) / plane; }
     __device__ int joined(int) const { return channel + warp_index(); }
     __device__ long long origin(int c) const { return c * (long long)plane; }
@@ -162,7 +178,7 @@ struct Planes {
     }
     template <class Value>
     __device__ int join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
-        __shared__ Value all[K][256];
+        __shared__ Value all[K][THREADS];
         for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
         __syncthreads();
         bool mine = warp_index() < fold && lane_index() == 0;

@@ -3,8 +3,9 @@
 // over each plane, then over each row, and writes dx. Copies have V elements: rows * share * inner
 // is a multiple of V.
 #include <weft/async.cuh>
+#include <weft/block.cuh>
 #include <weft/convert.cuh>
-#include <weft/warp.cuh>
+#include <weft/early_launch.cuh>
 
 using namespace weft;
 
@@ -25,12 +26,14 @@ __device__ inline void add_lanes(int lanes, float& a, float& b) {
 
 // `lanes` lanes sum a plane of `inner` elements, and `over` lanes the `share` planes of a row.
 // partial[0][plane] is the sum of dy * z, partial[1][plane] that of dy; null: they are not wanted.
-// W is the type of the weights, which repeat after `groups` rows.
+// W is the type of the weights, which repeat after `groups` rows. With `counters`, one for each
+// group, blocks have one row: the last block of a group adds its sums over the batch.
 template <class T, class W, int V>
 __global__ void __launch_bounds__(256)
     rows_of_planes(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
-                   float* partial, T* dx, long long count, int inner, int share, int groups,
-                   int rows, int lanes, int over) {
+                   float* partial, T* dx, W* to_w, W* to_b, int* counters, long long count,
+                   int inner, int share, int groups, int rows, int lanes, int over) {
+    take_turn();
     extern __shared__ __align__(16) char memory[];
     long long first = blockIdx.x * (long long)rows, planes = count * share;
     int n = share * inner, here = int(min((long long)rows, count - first)), size = here * n;
@@ -97,4 +100,13 @@ __global__ void __launch_bounds__(256)
     }
     for (int i = size / V * V + threadIdx.x; i < size; i += 256)
         dx[i] = gradient(terms[i / inner], gs[i], xs[i]);
+    int batch = int(count / groups);
+    if (!counters || !is_last_block(counters + group, batch)) return;
+    for (int i = threadIdx.x; i < 2 * share; i += 256) {
+        const float* sums = partial + i / share * planes + group * share + i % share;
+        float sum = 0;
+#pragma unroll 4
+        for (int b = 0; b < batch; b++) sum += __ldcg(sums + (long long)b * groups * share);
+        (i < share ? to_w : to_b)[group * share + i % share] = to<W>(sum);
+    }
 }

@@ -2,6 +2,7 @@
 // becomes [sample][channel][place]. A block has K groups of a sample, whose channels are
 // neighbours: it transposes them in shared memory, and they stay there.
 #include <weft/block.cuh>
+#include <weft/early_launch.cuh>
 
 #include "moments.cuh"
 
@@ -15,6 +16,7 @@ template <class T, class W, int V, int U, int K>
 __global__ void __launch_bounds__(256)
     groups_last(const T* x, const W* w, const W* b, T* y, float* mean, float* rstd, int channels,
                 int inner, int share, int pitch, int tiles, float eps) {
+    take_turn();
     constexpr int R = 4;  // vectors whose loads are under way together
     extern __shared__ __align__(16) char memory[];
     __shared__ Moments found[256];

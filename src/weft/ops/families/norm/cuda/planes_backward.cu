@@ -5,6 +5,7 @@
 // All follow from two sums for each plane: partial[0][plane] of dy * z, partial[1][plane] of dy.
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 
 using namespace weft;
 
@@ -14,6 +15,7 @@ template <class T, int V, int G>
 __global__ void __launch_bounds__(256)
     plane_sums(const T* dy, const T* x, const float* mean, const float* rstd, float* partial,
                long long planes, int inner, int share) {
+    take_turn();
     long long plane = blockIdx.x * (256ll / G) + threadIdx.x / G;
     bool there = plane < planes;
     float middle = there ? mean[plane / share] : 0, scale = there ? rstd[plane / share] : 0,
@@ -39,6 +41,7 @@ __global__ void __launch_bounds__(256)
     gradient(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
              const float* partial, T* dx, long long planes, int inner, int share, int groups,
              int parts, int each) {
+    take_turn();
     long long row = blockIdx.x / parts, plane = row * share, channel = row % groups * share;
     float product = 0, sum = 0;
     for (int i = threadIdx.x; i < share; i += 256) {

@@ -6,6 +6,7 @@
 // a row share a weight, and weights repeat after `groups` rows.
 #pragma once
 #include <weft/block.cuh>
+#include <weft/early_launch.cuh>
 
 #include "affine.cuh"
 #include "moments.cuh"
@@ -63,9 +64,10 @@ constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK
                                            : (REGS > 8 ? 512 : 768) / BLOCK;
 
 // G threads hold a row: REGS vectors each in registers and SHARED in shared memory. With CACHE,
-// weights stay in registers too, from one row of a block to its next; then rows that share a thread
-// begin at the same place of a vector. With PREFETCH, a block takes one row after another, and a
-// vector of the next row is on its way as soon as the place of one is free.
+// weights are loaded before the first row and stay in registers too, from one row of a block to its
+// next; then rows that share a thread begin at the same place of a vector. With PREFETCH, a block
+// takes one row after another, and a vector of the next row is on its way as soon as the place of
+// one is free.
 template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD,
           bool CACHE, bool CHANNELS, bool PREFETCH = false>
 __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total,
@@ -126,7 +128,17 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
 #pragma unroll
                 for (int k = 0; k < SHARED; k++) copy(from, k);
 #pragma unroll
-            for (int k = 0; k < REGS; k++) regs[k] = get(k * G + t);
+            for (int k = 0; k < REGS; k++) regs[k] = r.get(from, k * G + t, shift);
+            if constexpr (ADD) {  // a load behind a store would wait for it
+                Vector<T, V> more[REGS];
+#pragma unroll
+                for (int k = 0; k < REGS; k++) more[k] = r.get(added + row * n, k * G + t, 0);
+#pragma unroll
+                for (int k = 0; k < REGS; k++) {
+                    regs[k] = sums(regs[k], more[k]);
+                    r.put(total + row * n, k * G + t, regs[k]);
+                }
+            }
             if constexpr (SHARED > 0 && !COPIED) {
 #pragma unroll 2
                 for (int k = 0; k < SHARED; k++) staged[k * G + t] = get((REGS + k) * G + t);

@@ -1,103 +1,31 @@
-// Gradients of layer norm and RMS norm. With g = dy * w and z = (x - mean) * rstd (RMS norm: z = x
-// * rstd)
-//   layer norm  dx = rstd * (g - mean(g) - z * mean(g * z))
-//   RMS norm    dx = rstd * (g - z * mean(g * z))
-//   dw = sum of dy * z, db = sum of dy over the rows
-// With ADD, the row was a sum that is a result as well: its gradient dtotal is added to dx.
-// Gradients of weights are summed in two stages, in the same order in every call: over the rows of
-// a block, then over blocks.
-#include <weft/block.cuh>
+// Kernels of the gradients of layer norm and RMS norm; rows_backward.cuh has the formulas.
+#include "rows_backward.cuh"
 
-#include "affine.cuh"
-
-using namespace weft;
-
-// G threads hold a row of dy and of x: REGS vectors of each. A block takes rows that begin at the
-// same place of a vector, so that a thread sums the same columns in all of them. partial[block][n]
-// is dw, then db in the same way.
 template <class T, class W, int V, bool RAGGED, int G, int REGS, bool CENTRED, bool ADD,
           bool WEIGHTS>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const T* dtotal,
          T* dx, float* partial, long long count, int n) {
-    constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;
-    constexpr int SUMS = WEIGHTS ? REGS : 0;
-    unsigned zero = n < 0;
-    extern __shared__ float memory[];
-    int t = threadIdx.x % G, group = threadIdx.x / G;
-    long long first = blockIdx.x * (long long)ROWS;
-    int lead = (first + group) * n % V;
-    Vector<W, V> vw[REGS];
-    float dw[SUMS + 1][V], db[SUMS + 1][V];
-#pragma unroll
-    for (int k = 0; k < REGS; k++) vw[k] = weights<V, RAGGED>(w, (k * G + t) * V - lead, n, 1);
-#pragma unroll
-    for (int k = 0; k < SUMS; k++)
-#pragma unroll
-        for (int j = 0; j < V; j++) dw[k][j] = db[k][j] = 0;
-    for (; first < count; first += gridDim.x * (long long)ROWS) {
-        long long row = first + group;
-        bool there = row < count;
-        Row<T, V, RAGGED> r{lead, there ? n : 0};
-        Vector<T, V> vg[REGS], vx[REGS];
-#pragma unroll
-        for (int k = 0; k < REGS; k++) {
-            vg[k] = r.get(dy + row * n, k * G + t, 0);
-            vx[k] = r.get(x + row * n, k * G + t, 0);
-        }
-        float middle = CENTRED && there ? mean[row] : 0, scale = there ? rstd[row] : 0;
-        float sum = 0, product = 0;
-#pragma unroll
-        for (int k = 0; k < REGS; k++) {
-            Vector<float, V> fg = to_floats(vg[k]), fx = to_floats(vx[k]), fw = to_floats(vw[k]);
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                float d = fg[j], z = (fx[j] - middle) * scale, g = d * fw[j];
-                if (CENTRED) sum += g;
-                product += g * z;
-                if constexpr (WEIGHTS) dw[k][j] += d * z, db[k][j] += d;
-            }
-        }
-        if constexpr (CENTRED) sum = block_sum<G>(sum) / n;
-        product = block_sum<G>(product) / n;
-#pragma unroll
-        for (int k = 0; k < REGS; k++) hide(vg[k], zero), hide(vx[k], zero);
-#pragma unroll
-        for (int k = 0; k < REGS; k++) {
-            Vector<float, V> fg = to_floats(vg[k]), fx = to_floats(vx[k]), fw = to_floats(vw[k]),
-                             more;
-            if constexpr (ADD) more = to_floats(r.get(dtotal + row * n, k * G + t, 0));
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                float z = (fx[j] - middle) * scale;
-                fg[j] = scale * (fg[j] * fw[j] - sum - z * product);
-                if constexpr (ADD) fg[j] += more[j];
-            }
-            r.put(dx + row * n, k * G + t, from_floats<T>(fg));
-        }
-    }
-    if constexpr (WEIGHTS) {
-        // A group alone in its block has all sums; several add theirs in shared memory, group by
-        // group.
-        float* to_w = ROWS == 1 ? partial + blockIdx.x * (long long)n : memory + group * n;
-        float* to_b = ROWS == 1 ? to_w + gridDim.x * (long long)n : to_w + ROWS * n;
-#pragma unroll
-        for (int k = 0; k < REGS; k++)
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                int at = (k * G + t) * V - lead + j;
-                if (at >= 0 && at < n) to_w[at] = dw[k][j], to_b[at] = db[k][j];
-            }
-        if constexpr (ROWS > 1) {
-            __syncthreads();
-            for (int i = threadIdx.x; i < 2 * n; i += BLOCK) {
-                int at = i % n, which = i / n;
-                float sum = 0;
-                for (int g = 0; g < ROWS; g++) sum += memory[(which * ROWS + g) * n + at];
-                partial[(which * (long long)gridDim.x + blockIdx.x) * n + at] = sum;
-            }
-        }
-    }
+    take_turn();
+    row_gradients<T, W, V, RAGGED, G, (G <= 32 ? 128 : G), REGS, CENTRED, ADD, WEIGHTS>(
+        dy, x, w, mean, rstd, dtotal, dx, partial, count, n, blockIdx.x, gridDim.x);
+}
+
+// Everything in one launch: the first blocks sum the gradients of weights, `slabs` of them, and the
+// others compute dx. Both read dy and x, which the L2 cache has the second time.
+template <class T, class W, int V, bool RAGGED, int G, int REGS, bool CENTRED, bool ADD, int WIDTH,
+          int BLOCK>
+__global__ void __launch_bounds__(BLOCK)
+    rows_and_weights(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
+                     const T* dtotal, T* dx, W* to_w, W* to_b, long long count, int n, int slabs) {
+    take_turn();
+    if (blockIdx.x < slabs)
+        weight_gradients<T, W, (RAGGED ? 1 : V), WIDTH, BLOCK, CENTRED>(dy, x, mean, rstd, to_w,
+                                                                        to_b, count, n, blockIdx.x);
+    else
+        row_gradients<T, W, V, RAGGED, G, BLOCK, REGS, CENTRED, ADD, false>(
+            dy, x, w, mean, rstd, dtotal, dx, nullptr, count, n, blockIdx.x - slabs,
+            gridDim.x - slabs);
 }
 
 // Long rows, first pass: each block takes a part of a row, and stores its sums of g and of g * z.
@@ -183,6 +111,7 @@ __global__ void __launch_bounds__(256)
 template <class W>
 __global__ void __launch_bounds__(256)
     sum_partials(const float* partial, W* dw, W* db, int blocks, int n, int tiles, int each) {
+    take_turn();
     __shared__ float part[8][33];
     int lane = threadIdx.x % 32, t = threadIdx.x / 32, at = blockIdx.x % tiles * 32 + lane,
         which = blockIdx.x / tiles;
@@ -203,6 +132,7 @@ __global__ void __launch_bounds__(256)
 template <class W>
 __global__ void __launch_bounds__(256)
     sum_columns(const float* partial, W* dw, W* db, int blocks, int n, int tiles) {
+    take_turn();
     int which = blockIdx.x / tiles, at = (blockIdx.x - which * tiles) * 256 + threadIdx.x;
     if (at >= n) return;
     partial += which * (long long)blocks * n + at;

@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(128)
     transposed_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean,
                     float* rstd, long long count, int n, Strides x_strides, Strides added_strides,
                     float eps) {
+    take_turn();
     long long row = blockIdx.x * (128ll / G) + threadIdx.x / G;
     bool there = row < count;
     int t = threadIdx.x % G;

@@ -6,6 +6,7 @@ template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256)
     max_gather(const T* __restrict__ dy, const Code* __restrict__ where, T* __restrict__ dx,
                const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -32,6 +33,7 @@ __global__ void __launch_bounds__(256)
 template <class T, class I, class Y, class X, int V, int P = 1>
 __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* __restrict__ dx,
                                                    int divisor, int padding, const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -63,6 +65,7 @@ template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256)
     max_spread(const T* __restrict__ dy, const Code* __restrict__ where, T* __restrict__ dx,
                const PoolShape p) {
+    take_turn();
     Place<I> own(p);
     if (!own.there) return;
     max_to_rows<KY, KX, V>(dy, where, dx, own.plane, own.row, own.column, p);
@@ -71,6 +74,7 @@ __global__ void __launch_bounds__(256)
 template <class T, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256)
     mean_spread(const T* __restrict__ dy, T* __restrict__ dx, int divisor, const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -101,6 +105,7 @@ template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256)
     max_cover(const T* __restrict__ dy, const Code* __restrict__ where, T* __restrict__ dx,
               const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     using R = Strip<X, V>;
     Place<I> own(p);
@@ -126,6 +131,7 @@ __global__ void __launch_bounds__(256)
 template <class T, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) mean_cover(const T* __restrict__ dy, T* __restrict__ dx,
                                                   int divisor, int padding, const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     using R = Strip<X, V>;
     Place<I> own(p);

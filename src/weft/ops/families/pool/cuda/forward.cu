@@ -8,6 +8,7 @@
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* __restrict__ y,
                                                    Code* __restrict__ where, const PoolShape p) {
+    take_turn();
     using H = typename CodeType<Code>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* _
 template <class T, class I, class Y, class X, int V, int P = 1>
 __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* __restrict__ y,
                                                     int divisor, int padding, const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -69,6 +71,7 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __restrict__ y,
                                                   Code* __restrict__ where, const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     using H = typename CodeType<Code>::Type;
     Place<I, 32> own(p);
@@ -100,6 +103,7 @@ __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __
 template <class T, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* __restrict__ y,
                                                    int divisor, int padding, const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     Place<I, 32> own(p);
     if (!own.there) return;
@@ -126,6 +130,7 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
 template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* __restrict__ y,
                                                     Code* __restrict__ where, const PoolShape p) {
+    take_turn();
     Place<I> own(p);
     if (!own.there) return;
     max_of_row<KY, KX, V>(x, y, where, (long long)own.plane * p.height + own.row * KY, own.row * KY,
@@ -135,6 +140,7 @@ __global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* 
 template <class T, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256)
     mean_disjoint(const T* __restrict__ x, T* __restrict__ y, int divisor, const PoolShape p) {
+    take_turn();
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -160,6 +166,7 @@ __global__ void __launch_bounds__(256)
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __restrict__ y,
                                                   Code* __restrict__ where, const PoolShape p) {
+    take_turn();
     Place<I> own(p);
     if (!own.there) return;
     max_strip<T, Code, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, where, own.row,
@@ -169,6 +176,7 @@ __global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __
 template <class T, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) mean_strips(const T* __restrict__ x, T* __restrict__ y,
                                                    int divisor, int padding, const PoolShape p) {
+    take_turn();
     Place<I> own(p);
     if (!own.there) return;
     mean_strip<T, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, divisor, padding,

@@ -269,6 +269,7 @@ template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST, c
 __global__ void __launch_bounds__(256)
     max_staged(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                const PoolShape p, const K k) {
+    take_turn();
     using H = typename CodeType<Code>::Type;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
     Part<T, Y, X, K> part(p, k);
@@ -309,6 +310,7 @@ template <class T, class Y, class X, int Q, bool WHOLE, bool LAST, class K, int 
 __global__ void __launch_bounds__(256)
     mean_staged(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
                 const PoolShape p, const K k) {
+    take_turn();
     using R = SumOf<T>;
     using C = typename R::Type;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];

@@ -2,6 +2,7 @@
 // for contiguous tensors, and the number of channels where channels are last in memory.
 #pragma once
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/problem.cuh>
 
 using namespace weft;

@@ -2,6 +2,7 @@
 // States are joined in a fixed order: results do not depend on timing.
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/problem.cuh>
 
 #include "reduce.cuh"
@@ -125,6 +126,7 @@ template <class T, class C, class O, template <class> class Operation, int V, in
 __global__ void __launch_bounds__(G < 256 ? 256 : G)
     rows(const T* x, O* y, void* found, int* counters, const Place place, long long count,
          long long n, int parts, long long each, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     constexpr int BLOCK = G < 256 ? 256 : G;
@@ -148,6 +150,7 @@ template <class T, class C, class O, template <class> class Operation, int V, in
 __global__ void __launch_bounds__(256)
     lines(const T* x, O* y, void* found, int* counters, const Strided place, int lines, int n,
           int parts, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     constexpr int TOGETHER = 256 / G;
@@ -173,6 +176,7 @@ template <class T, class C, class O, template <class> class Operation, int V, in
 __global__ void __launch_bounds__(256)
     small_planes(const T* x, O* y, const Planes place, long long outer, int n, int inner,
                  int planes, double scale) {
+    take_turn();
     using Op = Operation<C>;
     extern __shared__ __align__(16) char memory[];
     T* staged = reinterpret_cast<T*>(memory);
@@ -212,6 +216,7 @@ __global__ void __launch_bounds__(256)
     columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
             long long inner, unsigned width, int deep, unsigned tiles, unsigned parts,
             long long each, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];
@@ -258,13 +263,29 @@ __global__ void __launch_bounds__(256)
                 for (int j = 0; j < V; j++) Op::add(s[u][j], to<C>(v[k][u][j]), i + k * deep);
         i += ROWS * deep;
     };
+    // The last rows at once: those that are not there are loaded from the first one's place.
+    auto take_last = [&] {
+        constexpr int ROWS = TURNS > 4 ? 3 : TURNS > 1 ? TURNS - 1 : 1;
+        Vector<T, V> v[ROWS][U];
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            long long row = place.row(i + k * deep < end ? i + k * deep : i);
+#pragma unroll
+            for (int u = 0; u < U; u++) v[k][u] = load<V>(p[u] + row);
+        }
+#pragma unroll
+        for (int k = 0; k < ROWS; k++)
+            if (i + k * deep < end)
+#pragma unroll
+                for (int u = 0; u < U; u++)
+#pragma unroll
+                    for (int j = 0; j < V; j++) Op::add(s[u][j], to<C>(v[k][u][j]), i + k * deep);
+    };
     while (i + (TURNS - 1) * deep < end) take(Together<TURNS>());
     if constexpr (TURNS > 4)
         if (i + 3 * deep < end) take(Together<4>());
-    if constexpr (TURNS > 2)
-        if (i + deep < end) take(Together<2>());
     if constexpr (TURNS > 1)
-        if (i < end) take(Together<1>());
+        if (i < end) take_last();
     auto united = [&](int u) {  // the lower half of the threads of a column takes over the upper
                                 // half, until one is left
         for (int left = deep; left > 1; left = (left + 1) / 2) {
@@ -277,8 +298,8 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
                 for (int j = 0; j < V; j++)
                     s[u][j] = Op::join(s[u][j], shared[j * 256 + threadIdx.x + half * next]);
-            __syncthreads();
-        }
+        }  // the next half writes to other places than those that are read
+        __syncthreads();
     };
 #pragma unroll
     for (int u = 0; u < U; u++) united(u);
@@ -328,6 +349,7 @@ template <class T, class C, class O, template <class> class Operation, int V>
 __global__ void __launch_bounds__(256)
     folded(const T* x, O* y, void* found, int* counters, long long n, int inner, int width,
            int fold, int parts, long long each, double scale) {
+    take_turn();
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];

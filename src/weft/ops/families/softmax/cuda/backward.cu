@@ -1,24 +1,15 @@
-// Gradients of softmax and log-softmax with respect to their input. g is the gradient of the result
-// y.
-//   softmax:      d = y * (g - sum(g * y))
-//   log-softmax:  d = g - exp(y) * sum(g)
-// All three tensors are contiguous. The shapes are those of forward.cu: rows that a group of
-// threads holds in registers, longer rows, and dimensions that are not the last one.
+// Gradients of softmax and log-softmax with respect to their input; softmax_backward.cuh has the
+// formulas. All three tensors are contiguous. The shapes are those of forward.cu: rows that a group
+// of threads holds in registers, longer rows, and dimensions that are not the last one.
 #include <weft/block.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/row.cuh>
 
 #include "../../../core/cuda/column.cuh"
+#include "softmax_backward.cuh"
 
 using namespace weft;
 
-template <bool LOG>
-__device__ float term(float g, float y) {
-    return LOG ? g : g * y;
-}
-template <bool LOG>
-__device__ float gradient(float g, float y, float sum) {
-    return LOG ? g - __expf(y) * sum : y * (g - sum);
-}
 template <bool LOG, class T, int V>
 __device__ float add_terms(const Vector<T, V>& g, const Vector<T, V>& y, float sum) {
 #pragma unroll
@@ -36,6 +27,7 @@ __device__ Vector<T, V> gradients(Vector<T, V> g, const Vector<T, V>& y, float s
 template <class T, int V, int G, int CACHED, bool LOG>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     rows(const T* g, const T* y, T* d, long long count, int n) {
+    take_turn();
     constexpr int BLOCK = G <= 32 ? 128 : G;  // a row of more than one warp has a block to itself
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
     bool there = row < count;
@@ -123,6 +115,7 @@ struct Summed : Column {
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256)
     columns(const T* g, const T* y, T* d, int n, long long inner, int width, long long tiles) {
+    take_turn();
     Summed c(n, inner, width, tiles, 1, n);
     long long start = c.outer * n * inner + c.first + c.w;
     float sum = c.of<LOG>(g + start, y + start, inner, width);
@@ -134,6 +127,7 @@ template <class T, bool LOG>
 __global__ void __launch_bounds__(256)
     parts_of_columns(const T* g, const T* y, float* sums, int n, long long inner, int width,
                      long long tiles, int parts, int each) {
+    take_turn();
     Summed c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     float sum = c.of<LOG>(g + start, y + start, inner, width);
@@ -143,6 +137,7 @@ template <class T, bool LOG>
 __global__ void __launch_bounds__(256)
     finish_columns(const T* g, const T* y, T* d, const float* sums, int n, long long inner,
                    int width, long long tiles, int parts, int each) {
+    take_turn();
     Summed c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     float sum = 0;

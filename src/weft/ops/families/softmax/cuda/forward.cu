@@ -1,48 +1,17 @@
 // Softmax and log-softmax, forward: over rows that one group of threads holds, over rows that are
 // longer, and over dimensions that are not the last one.
 #include <weft/block.cuh>
-#include <weft/row.cuh>
+#include <weft/early_launch.cuh>
 
 #include "../../../core/cuda/column.cuh"
-
-using namespace weft;
-
-// The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0
-// / 0.
-__device__ inline float base(float most) { return most == lowest() ? 0 : most; }
-
-template <bool LOG>
-__device__ float result(float x, float from, float scale) {
-    return LOG ? x - from - scale : __expf(x - from) * scale;
-}
-// The second argument of `result`: 1 / sum, or its logarithm.
-template <bool LOG>
-__device__ float scale_of(float sum) {
-    return LOG ? logf(sum) : 1 / sum;
-}
-
-template <class T, int V>
-__device__ float top(const Packed<T, V>& v, float most) {
-#pragma unroll
-    for (int j = 0; j < V; j++) most = max_nan(most, v[j]);
-    return most;
-}
-template <class T, int V>
-__device__ float sum_of(const Packed<T, V>& v, float from, float sum) {
-#pragma unroll
-    for (int j = 0; j < V; j++) sum += __expf(v[j] - from);
-    return sum;
-}
-template <bool LOG, class T, int V>
-__device__ Packed<T, V> results(const Packed<T, V>& v, float from, float scale) {
-    return v.map([&](float x, int) { return result<LOG>(x, from, scale); });
-}
+#include "softmax.cuh"
 
 // G threads hold a row: CACHED vectors each in registers and SHARED in shared memory. EVEN rows are
 // whole vectors.
 template <class T, int V, bool EVEN, int G, int CACHED, int SHARED, bool LOG>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     rows(const T* x, T* y, long long count, int n, long long stride) {
+    take_turn();
     constexpr int BLOCK = G <= 32 ? 128 : G;  // more than a warp for a row: a block of its own
     extern __shared__ __align__(16) char memory[];
     auto* lying = reinterpret_cast<Packed<T, V>*>(memory);
@@ -83,6 +52,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
 template <class T, int V, int G, int CACHED, bool LOG>
 __global__ void __launch_bounds__(G < 256 ? 256 : G)
     staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
+    take_turn();
     constexpr int WHOLE = 16 / sizeof(T), BLOCK = G < 256 ? 256 : G;
     extern __shared__ __align__(16) char memory[];
     T* tile = reinterpret_cast<T*>(memory);
@@ -122,22 +92,6 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
         store_whole(y + i, load<WHOLE>(tile + i));
     for (int i = all / WHOLE * WHOLE + threadIdx.x; i < all; i += BLOCK) y[i] = tile[i];
 }
-
-// The maximum of a thread's elements and the sum of their exponentials relative to it.
-struct Running {
-    float most = lowest(), sum = 0;
-
-    __device__ void add(float m, float s) {
-        float up = max_nan(most, m);
-        sum = (most == up ? sum : sum * __expf(most - up)) + (m == up ? s : s * __expf(m - up));
-        most = up;
-    }
-    template <class T, int V>
-    __device__ void add(const Packed<T, V>& v) {
-        float m = top(v, lowest());
-        add(m, sum_of(v, base(m), 0));
-    }
-};
 
 // Calls `visit` with the vectors of a row from `begin` to `end` that are this thread's, of G
 // threads. Four loads are under way before the first one is used: a loop that visits each as it
@@ -248,6 +202,7 @@ struct Softened : Column {
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256)
     columns(const T* x, T* y, int n, long long inner, int width, long long tiles) {
+    take_turn();
     Softened c(n, inner, width, tiles, 1, n);
     long long start = c.outer * n * inner + c.first + c.w;
     Running all = c.of(x + start, inner, width);
@@ -259,6 +214,7 @@ template <class T>
 __global__ void __launch_bounds__(256)
     parts_of_columns(const T* x, float2* found, int n, long long inner, int width, long long tiles,
                      int parts, int each) {
+    take_turn();
     Softened c(n, inner, width, tiles, parts, each);
     Running all = c.of(x + c.outer * n * inner + c.first + c.w, inner, width);
     if (c.there && c.t == 0)
@@ -268,6 +224,7 @@ template <class T, bool LOG>
 __global__ void __launch_bounds__(256)
     finish_columns(const T* x, T* y, const float2* found, int n, long long inner, int width,
                    long long tiles, int parts, int each) {
+    take_turn();
     Softened c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     Running own;
@@ -284,6 +241,7 @@ __global__ void __launch_bounds__(256)
 template <class T, int V, int N, bool LOG>
 __global__ void __launch_bounds__(256)
     short_columns(const T* x, T* y, int n, long long inner, long long groups) {
+    take_turn();
     long long group = blockIdx.x * 256ll + threadIdx.x, beside = inner / V;
     if (group >= groups) return;
     long long start = group / beside * n * inner + group % beside * V;
@@ -314,6 +272,7 @@ __global__ void __launch_bounds__(256)
 // A dimension of one element: 1, or 0 for the logarithm, unless the element is not finite.
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256) single(const T* x, T* y, long long n) {
+    take_turn();
     long long i = blockIdx.x * 256ll + threadIdx.x;
     if (i < n) {
         float v = to<float>(x[i]) - to<float>(x[i]);

@@ -1,0 +1,317 @@
+"""Time the gradients of attention by TMA beside PyTorch's backends, on a GPU of capability 9.0.
+
+    PYTHONPATH=src python benchmarks/attention_gradients.py [seconds] [--once] [words of calls ...]
+
+A first process compares gradients with float64 and runs with one another. A second one captures
+every contender of a call in a CUDA graph, and the graphs take turns. A JSON line for each call goes
+to $OUT/attention_gradients.jsonl. --once calls each contender once, for a profiler.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from weft import ops
+from weft.ops.core import library
+from weft.ops.core.runner import runner
+from weft.ops.families.attention import backward, tma_backward, tma_backward_model
+from weft.ops.families.attention.tma_backward_model import StreamedTile
+
+START = time.monotonic()
+WORDS = [w for w in sys.argv[1:] if not w.startswith("--")]
+LIMIT = float(WORDS[0]) if WORDS else 80.0
+ONLY = WORDS[1:]
+OUT = Path(os.environ.get("OUT", "."))
+BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+F16, BF16 = torch.float16, torch.bfloat16
+
+
+class Shape(NamedTuple):
+    """A call: [batch, rows, heads, elements] as models have it if `order`."""
+
+    name: str
+    batch: int
+    heads: int
+    shared: int
+    rows: int
+    keys: int
+    head: int
+    causal: bool = False
+    order: bool = True
+    dtype: torch.dtype = BF16
+
+    @property
+    def flops(self) -> float:
+        return (
+            10.0 * self.batch * self.heads * self.rows * self.keys * self.head / (1 + self.causal)
+        )
+
+
+class Choice(NamedTuple):
+    """A tile, and the heads at a time as a multiple of those that the model takes."""
+
+    tile: StreamedTile
+    heads: float = 1.0
+
+    @property
+    def name(self) -> str:
+        t = self.tile
+        words = f"TMA {t.queries} q{t.ring}d{t.douts}b{t.blocks}p{t.scores}s{t.sums}"
+        return words + (f" heads x {self.heads:g}" if self.heads != 1 else "")
+
+
+def tile(*numbers: int) -> StreamedTile:
+    return StreamedTile(*numbers, reach=1.0)
+
+
+TWO, NARROW_TWO = tile(64, 3, 2, 1, 1, 2), tile(96, 3, 2, 1, 2, 2)
+LONG = [
+    Choice(TWO),
+    Choice(tile(64, 4, 2, 1, 2, 1)),
+    Choice(TWO, 0.5),
+    Choice(TWO, 4),
+]
+NARROW = [
+    Choice(NARROW_TWO),
+    Choice(tile(96, 3, 2, 1, 1, 3)),
+    Choice(tile(96, 3, 2, 2, 1, 2)),
+    Choice(NARROW_TWO, 4),
+]
+SHAPES: list[tuple[Shape, list[Choice]]] = [
+    (Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), LONG),
+    (Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), LONG),
+    (Shape("llama3-8b", 4, 32, 8, 4096, 4096, 128, True), LONG),
+    (Shape("long d64", 4, 32, 32, 4096, 4096, 64), NARROW),
+    (Shape("long d64 causal", 4, 32, 32, 4096, 4096, 64, True), NARROW),
+    (Shape("vit-b16", 100, 12, 12, 577, 577, 64), NARROW),
+    (Shape("sd3 32", 32, 24, 24, 1178, 1178, 64), NARROW),
+    (Shape("sd3 3", 3, 24, 24, 1178, 1178, 64), NARROW),
+    (Shape("opt-1.3b", 64, 32, 32, 700, 700, 64, True), NARROW),
+    (Shape("clip-text", 100, 12, 12, 77, 77, 64, True), NARROW),
+    (Shape("gpt2-large", 100, 20, 20, 77, 77, 64, True), NARROW),
+    (Shape("few", 1, 16, 16, 1024, 1024, 64), NARROW[:1]),
+    (Shape("few d128", 1, 8, 8, 2048, 2048, 128, True), LONG[:1]),
+    (Shape("d96", 4, 16, 16, 2048, 2048, 96), LONG[:1]),
+    (Shape("d80", 4, 16, 16, 2048, 2048, 80), LONG[:1]),
+    (Shape("cross", 16, 16, 16, 2048, 77, 64), NARROW[:1]),
+]
+CHECKED: list[tuple[Shape, list[Choice]]] = [
+    (Shape("d128 causal", 2, 4, 2, 1000, 1000, 128, True), LONG[:2]),
+    (Shape("d64", 2, 4, 4, 1000, 1100, 64), NARROW[:3]),
+    (Shape("d64 short", 40, 8, 8, 77, 77, 64, True), NARROW[:3]),
+]
+
+
+def tensors(s: Shape) -> list[torch.Tensor]:
+    """The gradient of the result, and query, key and value."""
+
+    def one(heads: int, rows: int) -> torch.Tensor:
+        if s.order:
+            x = torch.randn(s.batch, rows, heads, s.head, device="cuda", dtype=s.dtype)
+            return x.transpose(1, 2)
+        return torch.randn(s.batch, heads, rows, s.head, device="cuda", dtype=s.dtype)
+
+    return [one(s.heads, s.rows), one(s.heads, s.rows), *(one(s.shared, s.keys) for _ in "kv")]
+
+
+def by_weft(s: Shape, given: Any, choices: list[Choice]) -> list[tuple[str, Any]]:
+    """Names and plans: the old kernels', and those of each tile."""
+    request = library.function("attention_backward").request(
+        *given, 0, 0, s.causal, None, s.heads > s.shared, 0.0, 0, 0
+    )
+    tma_backward_model.TILES = {}
+    old = next(c for c in backward.candidates(request) if "warpgroups" in c.name)
+    made = [("old: " + old.name, old.build())]
+    at_once = tma_backward.heads_at_once
+    for choice in choices:
+        tma_backward_model.TILES = {s.head: (choice.tile,)}
+        tma_backward.heads_at_once = lambda *a, n=choice.heads: max(1, int(at_once(*a) * n))
+        one = next(c for c in backward.candidates(request) if "TMA" in c.name)
+        made.append((choice.name, one.build()))
+    tma_backward.heads_at_once = at_once
+    return made
+
+
+def contenders(s: Shape, choices: list[Choice], pool: ThreadPoolExecutor, stream: Any) -> Any:
+    """Calls by name; their operands; why others failed."""
+    torch.manual_seed(0)
+    dout, q, k, v = tensors(s)
+    made: dict[str, Callable[[], Any]] = {}
+    failed: dict[str, str] = {}
+    gqa = s.heads > s.shared
+    out, lse = ops.attention_lse(q, k, v, is_causal=s.causal, enable_gqa=gqa)
+    given = (dout, None, q, k, v, out, lse, None, None, None, None)
+    plans = by_weft(s, given, choices)
+
+    def built(plan: Any) -> Any:
+        return runner(plan, len(given), q.device, 2)
+
+    for (name, _), one in zip(plans, pool.map(built, [p for _, p in plans]), strict=True):
+        made[name] = lambda f=one: f(*given, 0, 0)
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    with torch.cuda.stream(stream):
+        for name, backend in BACKENDS.items():
+            try:
+                with sdpa_kernel(backend):
+                    result = F.scaled_dot_product_attention(
+                        *leaves, is_causal=s.causal, enable_gqa=gqa
+                    )
+                made[name] = lambda r=result: torch.autograd.grad(
+                    r, leaves, dout, retain_graph=True
+                )
+            except RuntimeError as e:
+                failed[name] = str(e)[:200]
+    torch.cuda.synchronize()
+    return made, (dout, q, k, v), failed
+
+
+def exact(s: Shape, given: Any) -> list[torch.Tensor]:
+    dout, *leaves = (x.double() for x in given)
+    leaves = [x.requires_grad_() for x in leaves]
+    q, k, v = (x.repeat_interleave(s.heads // x.shape[1], 1) for x in leaves)
+    scores = q @ k.mT / math.sqrt(s.head)
+    if s.causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device="cuda").triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return list(torch.autograd.grad(scores.softmax(-1) @ v, leaves, dout))
+
+
+def check(pool: ThreadPoolExecutor, stream: Any) -> list[dict[str, Any]]:
+    rows = []
+    for s, choices in CHECKED:
+        made, given, failed = contenders(s, choices, pool, stream)
+        want = exact(s, given)
+        row: dict[str, Any] = {"checked": s.name, "error": {}, "same": {}, "failed": failed}
+        for name, call in made.items():
+            with torch.cuda.stream(stream):
+                got = [x.clone() for x in call()]
+                runs = [[x.clone() for x in call()] for _ in range(5)]
+            torch.cuda.synchronize()
+            row["error"][name] = [
+                round(float((a.double() - b).norm() / b.norm()), 6)
+                for a, b in zip(got, want, strict=True)
+            ]
+            row["same"][name] = all(
+                torch.equal(a, b) for r in runs for a, b in zip(got, r, strict=True)
+            )
+        rows.append(row)
+        print(f"== {s.name}: errors of dq, dk, dv; runs have the same bits", *failed.items())
+        for name, error in row["error"].items():
+            print("  ", error, row["same"][name], name, flush=True)
+    return rows
+
+
+def graph(call: Callable[[], Any], calls: int, stream: Any) -> torch.cuda.CUDAGraph:
+    made = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(made, stream=stream):
+        for _ in range(calls):
+            call()
+    return made
+
+
+def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, calls: int) -> dict[str, float]:
+    names, events = list(graphs), []
+    for _ in range(rounds):
+        random.shuffle(names)
+        for n in names:
+            a, b = (torch.cuda.Event(enable_timing=True) for _ in "ab")
+            a.record()
+            graphs[n].replay()
+            b.record()
+            events.append((n, a, b))
+    torch.cuda.synchronize()
+    times: dict[str, list[float]] = {n: [] for n in graphs}
+    for n, a, b in events:
+        times[n].append(a.elapsed_time(b) * 1e3 / calls)
+    return {n: statistics.median(t) for n, t in times.items()}
+
+
+def measure(s: Shape, choices: list[Choice], pool: Any, stream: Any, once: bool) -> dict[str, Any]:
+    made, _, failed = contenders(s, choices, pool, stream)
+    row: dict[str, Any] = {"shape": s.name, "call": str(s), "us": {}, "failed": failed}
+    graphs = {}
+    calls = max(1, min(20, int(1e-3 / (s.flops / 5e14))))
+    for name, call in made.items():
+        try:
+            with torch.cuda.stream(stream):
+                call()
+            torch.cuda.synchronize()
+            if not once:
+                graphs[name] = graph(call, calls, stream)
+        except RuntimeError as e:
+            row["failed"][name] = str(e)[:200]
+    if once:
+        return row
+    timed(graphs, 2, calls)
+    row["us"] = timed(graphs, 12, calls)
+    peers = {n: t for n, t in row["us"].items() if n in BACKENDS}
+    peer = min(peers, key=lambda n: peers[n])
+    print(f"== {s.name}: {peer} {peers[peer]:.1f} us, {s.flops / peers[peer] / 1e6:.0f} TFLOP/s")
+    for n, t in sorted(row["us"].items(), key=lambda x: x[1]):
+        print(f"   {peers[peer] / t:6.3f} {t:9.2f} us  {n}")
+    for n, e in row["failed"].items():
+        print("   FAILED", n, e[:120])
+    sys.stdout.flush()
+    return row
+
+
+def work(part: str) -> None:
+    stream = torch.cuda.Stream()
+    once = "--once" in sys.argv
+    with ThreadPoolExecutor(14) as pool, (OUT / "attention_gradients.jsonl").open("a") as file:
+
+        def note(row: dict[str, Any]) -> None:
+            row |= {"gpu": torch.cuda.get_device_name(), "seconds": time.monotonic() - START}
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+
+        if part == "check":
+            for row in check(pool, stream):
+                note(row)
+            return
+        for s, choices in SHAPES:
+            if ONLY and s.name not in ONLY:
+                continue
+            if time.monotonic() - START > LIMIT:
+                print("no time left for", s.name)
+                continue
+            row = measure(s, choices[:1] if once else choices, pool, stream, once)
+            if not once:
+                note(row)
+
+
+def main() -> None:
+    for part in ("check", "time"):
+        if f"--{part}" in sys.argv or (part == "time" and "--once" in sys.argv):
+            work(part)
+            return
+    for part in ("check", "time"):
+        left = LIMIT + 20 - (time.monotonic() - START)
+        command = [sys.executable, __file__, f"{left - 15:.0f}", *ONLY, f"--{part}"]
+        try:
+            done = subprocess.run(command, timeout=left, check=False)
+        except subprocess.TimeoutExpired:
+            print(f"{part}: no end after {left:.0f} s")
+            return
+        if done.returncode:
+            print(f"{part}: exit status {done.returncode}")
+            return
+
+
+if __name__ == "__main__":
+    main()

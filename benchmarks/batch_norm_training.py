@@ -1,0 +1,240 @@
+"""Time the kernels of batch norm in training beside PyTorch's, on a GPU.
+
+    PYTHONPATH=src python benchmarks/batch_norm_training.py [seconds] [--once] [words of calls ...]
+
+Every contender of a call is captured in a CUDA graph, and the graphs take turns. Errors are against
+float64. A JSON line for each call goes to $OUT/batch_norm_training.jsonl. --once calls each
+contender once, for a profiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.ops.core import library
+from weft.ops.core.runner import runner
+from weft.ops.families.norm import model
+
+START = time.monotonic()
+LIMIT = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+ONCE = "--once" in sys.argv
+OUT = Path(os.environ.get("OUT", "."))
+F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
+EPS = 1e-5
+
+
+class Shape(NamedTuple):
+    """A call on images, channels last if `last`."""
+
+    batch: int
+    channels: int
+    side: int
+    dtype: torch.dtype = F16
+    last: bool = True
+
+    @property
+    def name(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        order = "last" if self.last else "first"
+        return f"{self.batch}x{self.channels}@{self.side} {dtype} {order}"
+
+    def made(self) -> torch.Tensor:
+        shape = (self.batch, self.channels, self.side, self.side)
+        x = torch.randn(shape, device="cuda").mul_(2).add_(0.5).to(self.dtype)
+        return x.contiguous(memory_format=torch.channels_last) if self.last else x
+
+
+RESNET = [(64, 112), (64, 56), (256, 56), (128, 56), (128, 28), (512, 28), (256, 28), (256, 14),
+          (1024, 14), (512, 14), (512, 7), (2048, 7)]  # fmt: skip
+SHAPES = [
+    *(Shape(64, c, side) for c, side in RESNET),
+    Shape(64, 64, 56, F32),
+    Shape(32, 256, 14, F32),
+    Shape(64, 64, 56, last=False),
+    Shape(64, 256, 28, last=False),
+    Shape(64, 512, 14, last=False),
+    Shape(64, 2048, 7, last=False),
+    Shape(64, 512, 7, last=False),
+    Shape(64, 64, 112, last=False),
+    Shape(32, 96, 56, BF16, last=False),
+    Shape(32, 144, 56, BF16),
+    Shape(16, 40, 28, BF16),
+    Shape(4, 320, 14, BF16),
+]
+VARIANTS: dict[str, dict[str, int]] = {
+    "": {},
+    "512": {"RESIDENT_THREADS": 512},
+}
+
+
+def candidates(op: str, args: Any) -> dict[str, Any]:
+    """The candidates of an op by name, those on chip with each variant of the model."""
+    function = library.function(op)
+    found: dict[str, Any] = {}
+    kept = {name: getattr(model, name) for v in VARIANTS.values() for name in v}
+    for word, constants in VARIANTS.items():
+        for name, value in {**kept, **constants}.items():
+            setattr(model, name, value)
+        for c in function.definition.candidates(function.request(*args)):
+            name = f"resident {word}: {c.why}" if c.name == "resident" else c.name
+            if not word or c.name == "resident":
+                found[name] = c
+    for name, value in kept.items():
+        setattr(model, name, value)
+    return found
+
+
+def own(s: Shape) -> dict[str, dict[str, Any]]:
+    """The candidates of both directions."""
+    x, w = s.made(), torch.ones(s.channels, device="cuda")
+    return {
+        "forward": candidates("batch_norm_training", (x, w, w, EPS)),
+        "backward": candidates("batch_norm_backward", (x, x, w, w, w, True, EPS, True)),
+    }
+
+
+def graph(call: Callable[[], Any], calls: int) -> torch.cuda.CUDAGraph:
+    made = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(made):
+        for _ in range(calls):
+            call()
+    return made
+
+
+def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, calls: int) -> dict[str, float]:
+    times: dict[str, list[float]] = {n: [] for n in graphs}
+    names, events = list(graphs), []
+    for _ in range(rounds):
+        random.shuffle(names)
+        for n in names:
+            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            a.record()
+            graphs[n].replay()
+            b.record()
+            events.append((n, a, b))
+    torch.cuda.synchronize()
+    for n, a, b in events:
+        times[n].append(a.elapsed_time(b) * 1e3 / calls)
+    return {n: statistics.median(t) for n, t in times.items()}
+
+
+class Call(NamedTuple):
+    """One direction of a call.
+
+    args   the tensors of weft's plans
+    peers  PyTorch's functions; the first one is that which batch_norm calls
+    want   the first result in float64
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    peers: dict[str, Callable[[], Any]]
+    want: torch.Tensor
+
+
+def calls_of(s: Shape) -> list[Call]:
+    torch.manual_seed(0)
+    x, dy = s.made(), s.made()
+    w, b = torch.rand(s.channels, device="cuda") + 0.5, torch.randn(s.channels, device="cuda")
+    aten, dims, shape = torch.ops.aten, (0, 2, 3), (1, -1, 1, 1)
+    wide, g = x.double(), dy.double()
+    mean, var = wide.mean(dims), wide.var(dims, correction=0)
+    scale = (var + EPS).rsqrt().view(shape)
+    z = (wide - mean.view(shape)) * scale
+    y = z * w.view(shape) + b.view(shape)
+    rest = g.mean(dims, keepdim=True) + z * (g * z).mean(dims, keepdim=True)
+    dx = (g - rest) * scale * w.view(shape)
+    # cuDNN takes no bfloat16 with weights of float32.
+    found = aten.cudnn_batch_norm(x, w, b, None, None, True, 0.1, EPS) if s.dtype != BF16 else ()
+    native = aten.native_batch_norm(x, w, b, None, None, True, 0.1, EPS)
+    given = (dy, x, mean.float(), var.float(), w)
+    return [
+        Call(
+            "forward", (x, w, b),
+            {"cudnn": lambda: aten.cudnn_batch_norm(x, w, b, None, None, True, 0.1, EPS),
+             "native": lambda: aten.native_batch_norm(x, w, b, None, None, True, 0.1, EPS)}, y,
+        ),
+        Call(
+            "backward", given,
+            {"cudnn": lambda: aten.cudnn_batch_norm_backward(
+                x, dy, w, None, None, found[1], found[2], EPS, found[3]),
+             "native": lambda: aten.native_batch_norm_backward(
+                dy, x, w, None, None, native[1], native[2], True, EPS, [True] * 3)}, dx,
+        ),
+    ]  # fmt: skip
+
+
+def run(s: Shape, call: Call, plans: dict[str, Future[Any]]) -> dict[str, Any]:
+    words = f"{s.name} {call.name}"
+    row: dict[str, Any] = {"call": words, "us": {}, "error": {}, "failed": {}}
+    contenders = dict(call.peers)
+    for name, plan in plans.items():
+        one = runner(plan.result(), len(call.args), call.want.device)
+        contenders[name] = (lambda f: lambda: f(*call.args))(one)
+    size = call.want.numel() * s.dtype.itemsize
+    repeats = max(2, min(20, int(6e-4 / (size * 3 / 4e12))))
+    graphs = {}
+    for name, made in contenders.items():
+        try:
+            got = made()[0]
+            torch.cuda.synchronize()
+            again = made()[0]
+            row["error"][name] = float((got.double() - call.want).norm() / call.want.norm())
+            if not torch.equal(got, again):
+                row["failed"][name] = "other bits in the second run"
+            if not ONCE:
+                graphs[name] = graph(made, repeats)
+        except (RuntimeError, IndexError) as e:
+            row["failed"][name] = str(e)[:200]
+    if not ONCE:
+        timed(graphs, 2, repeats)
+        row["us"] = timed(graphs, 12, repeats)
+    return row
+
+
+def show(row: dict[str, Any]) -> None:
+    if not row["us"]:
+        print(row["call"], row["failed"], flush=True)
+        return
+    peer = min((n for n in ("cudnn", "native") if n in row["us"]), key=row["us"].get)
+    print(f"== {row['call']}: {peer} {row['us'][peer]:.1f} us (err {row['error'][peer]:.6f})")
+    for n, t in sorted(row["us"].items(), key=lambda x: x[1]):
+        print(f"   {row['us'][peer] / t:6.3f} {t:9.2f} us  err {row['error'][n]:.6f}  {n}")
+    for n, e in row["failed"].items():
+        print("   FAILED", n, e[:160])
+    sys.stdout.flush()
+
+
+def main() -> None:
+    only = [w for w in sys.argv[2:] if not w.startswith("--")]
+    shapes = [s for s in SHAPES if all(w in s.name for w in only)]
+    with ThreadPoolExecutor(16) as pool, (OUT / "batch_norm_training.jsonl").open("a") as file:
+        plans = {
+            s: {d: {n: pool.submit(c.build) for n, c in of.items()} for d, of in own(s).items()}
+            for s in shapes
+        }
+        for s in shapes:
+            if time.monotonic() - START > LIMIT:
+                print("no time left for", s.name)
+                continue
+            for call in calls_of(s):
+                row = run(s, call, plans[s][call.name])
+                row["gpu"], row["seconds"] = torch.cuda.get_device_name(), time.monotonic() - START
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                show(row)
+
+
+if __name__ == "__main__":
+    main()

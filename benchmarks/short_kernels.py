@@ -1,0 +1,325 @@
+"""Time strategies of short kernels in CUDA graphs: norms of few rows, gradients, early launches.
+
+    PYTHONPATH=src python benchmarks/short_kernels.py [seconds] [words of calls ...]
+
+The contenders of a call take turns. Each result is compared with the first contender's. A JSON line
+for each call goes to $OUT/short_kernels.jsonl. --chosen leaves out most strategies of norms that
+the model does not choose; --build makes all plans on the simulated GPU and stops.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import time as clock
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops.core import library
+from weft.ops.core.plan import Buffer, Plan
+from weft.ops.core.runner import runner
+from weft.ops.families.embedding import model as lists
+from weft.ops.families.norm import forward, layer_norm_backward
+from weft.ops.families.norm.forward import RowNorm
+from weft.ops.families.norm.rows import RowStrategy, row_job
+from weft.ops.sweep import time as timing
+
+START = clock.monotonic()
+BUILD = "--build" in sys.argv
+NUMBERS = [float(w) for w in sys.argv[1:] if w.replace(".", "").isdigit()]
+LIMIT = NUMBERS[0] if NUMBERS else 80.0
+WORDS = [w for w in sys.argv[1:] if not w.startswith("--") and not w.replace(".", "").isdigit()]
+OUT = Path(os.environ.get("OUT", "."))
+DEVICE = "cpu" if BUILD else "cuda"
+FEW = "--chosen" in sys.argv
+THREADS = (32,) if FEW else (16, 32, 64, 128, 256, 512, 1024)
+"""Threads of a row that are tried beside those that the model chooses."""
+WIDTHS = (2, 4) if FEW else (2, 4, 8, 16)
+"""Vectors beside each other of blocks that sum columns."""
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+
+
+class Contender(NamedTuple):
+    """A strategy of a call: its plan, or the call itself."""
+
+    name: str
+    plan: Callable[[], Plan] | None = None
+    call: Callable[[], Any] | None = None
+
+
+class Subject(NamedTuple):
+    """A call, its tensors, and its contenders."""
+
+    name: str
+    tensors: tuple[Any, ...]
+    contenders: list[Contender]
+
+
+def drawn(*shape: int, dtype: torch.dtype = F32) -> torch.Tensor:
+    return torch.randn(*shape, device=DEVICE).to(dtype)
+
+
+def late(plan: Callable[[], Plan]) -> Callable[[], Plan]:
+    """The plan with launches that wait for each other's end."""
+
+    def made() -> Plan:
+        found = plan()
+        return replace(found, steps=tuple(replace(s, early=False) for s in found.steps))
+
+    return made
+
+
+def chosen(op: str, *args: Any, **options: Any) -> tuple[tuple[Any, ...], Any]:
+    """The tensors of a call and the choice of its plan."""
+    function = library.function(op)
+    values = function.bound(args, options)
+    pairs = zip(values, function.arguments, strict=True)
+    tensors = tuple(v for v, a in pairs if "Tensor" in str(a.type))
+    return tensors, function.choice(function.request(*values))
+
+
+# ---- norms -------------------------------------------------------------------------------------
+FORWARD = (
+    (RowNorm("add_rms_norm", False, True), 64, 8192, BF16),
+    (RowNorm("add_rms_norm", False, True), 1, 4096, BF16),
+    (RowNorm("add_rms_norm", False, True), 64, 3584, BF16),
+    (RowNorm("add_rms_norm", False, True), 4, 896, BF16),
+    (RowNorm("add_rms_norm", False, True), 16384, 2048, BF16),
+    (RowNorm("add_layer_norm", True, True), 196, 384, F16),
+    (RowNorm("add_layer_norm", True, True), 784, 768, BF16),
+    (RowNorm("layer_norm", True, False), 512, 768, BF16),
+    (RowNorm("layer_norm", True, False), 256, 1024, F32),
+    (RowNorm("rms_norm", False, False), 591, 3584, BF16),
+    (RowNorm("rms_norm", False, False), 2, 4096, F16),
+    (RowNorm("layer_norm", True, False), 3072, 1024, BF16),
+)
+
+
+def norms() -> Iterator[Subject]:
+    for kind, count, n, dtype in FORWARD:
+        rows = [drawn(count, n, dtype=dtype) for _ in range(kind.tensors)]
+        weights = [drawn(n, dtype=dtype) for _ in range(1 + kind.centred)]
+        function = library.function(kind.name)
+        request = function.request(*function.bound((*rows, [n], *weights), {}))
+        outputs = [Buffer((count, n), dtype)] * kind.tensors
+        at = (range(kind.tensors), range(kind.tensors, len(request.inputs)))
+        made = row_job(request, n, *at, outputs, forward=True)
+        least = forward.threads_of(made.chunks, 8)[0]
+        found = []
+        for threads in THREADS:
+            registers = cdiv(made.chunks, threads)
+            if threads < least or registers > 8 or threads > 2 * made.chunks:
+                continue
+            for resident in (0, max(1, 2048 // max(threads, 128))):
+                if resident and registers > 4:
+                    continue
+                strategy = RowStrategy(threads, registers, 0, resident)
+                name = f"{threads} x {registers}{' cached' if resident else ''}"
+                found.append(Contender(name, _rows(kind, made, strategy)))
+        choice = chosen(kind.name, *rows, [n], *weights)[1]
+        found.insert(0, Contender(f"chosen: {choice.used.why}", choice.used.build))
+        found.insert(1, Contender("chosen, late", late(choice.used.build)))
+        yield Subject(f"{kind.name} {count}x{n} {dtype}", (*rows, *weights), found)
+
+
+def _rows(kind: RowNorm, made: Any, strategy: RowStrategy) -> Callable[[], Plan]:
+    return lambda: forward.rows(kind, False, made, strategy)
+
+
+BACKWARD = (
+    (True, True, 128, 1024, BF16),
+    (True, True, 147, 768, F16),
+    (True, True, 197, 4544, BF16),
+    (False, True, 384, 4096, F16),
+    (False, False, 2048, 2048, F16),
+    (False, True, 512, 8192, BF16),
+    (True, True, 4096, 1024, F16),
+    (True, False, 1500, 768, BF16),
+    (True, False, 12608, 384, BF16),
+    (False, False, 16384, 3072, BF16),
+)
+
+
+def gradients() -> Iterator[Subject]:
+    for centred, added, count, n, dtype in BACKWARD:
+        name = "layer_norm_backward" if centred else "rms_norm_backward"
+        rows = [drawn(count, n, dtype=dtype) for _ in range(2)]
+        statistics = [torch.ones(count, device=DEVICE) for _ in range(1 + centred)]
+        total = drawn(count, n, dtype=dtype) if added else None
+        args = (*rows, drawn(n, dtype=dtype), *statistics, total)
+        tensors, choice = chosen(name, *args, [n], True)
+        every = {c.name: c for c in (choice.used, *choice.others)}
+        found = [Contender("rows", every["rows"].build)]
+        found.append(Contender("rows, late", late(every["rows"].build)))
+        found.append(Contender(f"joint: {every['rows and weights'].why}"
+                               f"{' CHOSEN' if choice.used.name == 'rows and weights' else ''}",
+                               every["rows and weights"].build))  # fmt: skip
+        function = library.function(name)
+        request = function.request(*function.bound((*args, [n], True), {}))
+        outputs = (Buffer((count, n), dtype), *[Buffer((n,), dtype)] * (1 + centred))
+        of_rows = (0, 1, len(request.inputs) - 1) if added else (0, 1)
+        made = row_job(request, n, of_rows, (2,), outputs)
+        for threads in THREADS:
+            registers = cdiv(made.chunks, threads)
+            if registers > 4 or threads > 2 * made.chunks:
+                continue
+            blocks = (256, 512, 1024) if threads <= 32 else (threads,)
+            for width, block in itertools.product(WIDTHS, blocks):
+                slabs = cdiv(made.chunks, width)
+                if not 16 <= slabs <= 264 or (width == 16 and n < 4096):
+                    continue
+                strategy = RowStrategy(threads, registers, resident=1024 // block, least=block)
+                plan = _joint(centred, made, strategy, width, slabs)
+                name = f"joint {threads} x {registers}, width {width}, block {block}"
+                found.append(Contender(name, plan))
+        yield Subject(f"{name} {count}x{n} {dtype}{' added' if added else ''}", tensors, found)
+
+
+def _joint(centred: bool, made: Any, strategy: RowStrategy, width: int, slabs: int) -> Any:
+    return lambda: layer_norm_backward._joint(centred, made, strategy, width, slabs)
+
+
+# ---- others ------------------------------------------------------------------------------------
+def others() -> Iterator[Subject]:
+    last = torch.channels_last
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("add", (drawn(197, 768, dtype=BF16), drawn(197, 768, dtype=BF16))),
+        ("add", (drawn(64, 1600), drawn(64, 1600))),
+        ("relu", (drawn(512, 784, dtype=BF16),)),
+        ("mean", (drawn(4, 2048, 7, 7, dtype=F16).to(memory_format=last), [2, 3])),
+        ("mean", (drawn(8, 512, 7, 7).to(memory_format=last), [2, 3])),
+        ("mean", (drawn(64, 960, 7, 7, dtype=F16), [2, 3])),
+        ("avg_pool_backward",
+         (drawn(1, 2048, 1, 1, dtype=F16), [1, 2048, 7, 7], 2, [1, 1], False, 0, True)),
+        ("avg_pool_backward",
+         (drawn(8, 512, 1, 1), [8, 512, 7, 7], 2, [1, 1], False, 0, False)),
+        ("cross_entropy", (drawn(4, 1000, dtype=F16), torch.arange(4, device=DEVICE))),
+        ("cross_entropy", (drawn(16, 50257, dtype=BF16), torch.arange(16, device=DEVICE))),
+        ("softmax", (drawn(16, 32000, dtype=BF16), -1)),
+        ("softmax", (drawn(64, 8, dtype=BF16), -1)),
+        ("embedding", (torch.arange(32, device=DEVICE), drawn(51866, 1280, dtype=BF16))),
+    ]  # fmt: skip
+    for op, args in calls:
+        tensors, choice = chosen(op, *args)
+        found = [
+            Contender(f"chosen: {choice.used.name}", choice.used.build),
+            Contender("chosen, late", late(choice.used.build)),
+        ]
+        ranked = [c for c in choice.others if "copy" not in c.name][:4]
+        found += [Contender(c.name, c.build) for c in ranked]
+        yield Subject(f"{op} {tuple(args[0].shape)} {args[0].dtype}", tensors, found)
+
+
+TABLES = (
+    (11200, 50257, 768, F32),
+    (9856, 50272, 2048, F32),
+    (1024, 250880, 1024, F32),
+    (64, 30522, 1024, BF16),
+    (24000, 50257, 768, BF16),
+    (512, 30522, 768, BF16),
+)
+
+
+def tables() -> Iterator[Subject]:
+    for positions, rows, columns, dtype in TABLES:
+        index = torch.randint(rows, (positions,), device=DEVICE)
+        if positions == 24000:  # as in texts: few tokens are half of all
+            index = (index.double() / rows).pow(8).mul(rows - 1).long()
+        dy = drawn(positions, columns, dtype=dtype)
+        found = []
+        for blocks in (256, 512, 1024, 2048, 4096):
+            found.append(Contender(f"listed by {blocks}", _listed(dy, index, rows, blocks)))
+
+        def by_sorting(dy: Any = dy, index: Any = index, rows: int = rows) -> Any:
+            keys, order = torch.sort(index, stable=True)
+            return library.call("embedding_backward")(dy, keys, order, rows, -1)
+
+        _, choice = chosen("embedding_backward_unsorted", dy, index, rows, -1)
+        found.append(Contender(f"chosen: {choice.used.name}", choice.used.build))
+        found.append(Contender("sorted", call=by_sorting))
+        name = f"embedding_backward {positions} of {rows}x{columns} {dtype}"
+        yield Subject(name, (dy, index), found)
+
+
+def _listed(dy: Any, index: Any, rows: int, blocks: int) -> Callable[[], Plan]:
+    def made() -> Plan:
+        before, lists.LISTED_BLOCKS = lists.LISTED_BLOCKS, (blocks, blocks)
+        try:
+            return chosen("embedding_backward_unsorted", dy, index, rows, -1)[1].used.build()
+        finally:
+            lists.LISTED_BLOCKS = before
+
+    return made
+
+
+# ---- times -------------------------------------------------------------------------------------
+def run(subject: Subject, runs: list[Any]) -> dict[str, Any]:
+    """The times of a subject's contenders, and how far their results are from the first one's."""
+    calls = [
+        c.call if c.call is not None else (lambda f=f: f(*subject.tensors))
+        for c, f in zip(subject.contenders, runs, strict=True)
+    ]
+    first, apart = None, {}
+    for contender, call in zip(subject.contenders, calls, strict=True):
+        made = call()
+        made = [t.float() for t in (made if isinstance(made, tuple) else (made,))]
+        if first is None:
+            first = made
+        pairs = zip(made, first, strict=True)
+        apart[contender.name] = max(
+            float((a - b).abs().max() / b.abs().max().clamp(min=1e-9)) for a, b in pairs
+        )
+    seconds = timing.in_graphs(calls)
+    names = [c.name for c in subject.contenders]
+    return {
+        "call": subject.name,
+        "us": {n: round(1e6 * s, 3) for n, s in zip(names, seconds, strict=True)},
+        "apart": apart,
+    }
+
+
+def compiled(pool: ThreadPoolExecutor, subject: Subject) -> list[Any]:
+    device = subject.tensors[0].device
+
+    def one(plan: Plan | None) -> Any:  # compiles the kernels
+        return None if plan is None else runner(plan, len(subject.tensors), device)
+
+    plans = [None if c.plan is None else c.plan() for c in subject.contenders]
+    return [pool.submit(one, plan) for plan in plans]
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    subjects = [s for make in (norms, gradients, others, tables) for s in make()
+                if not WORDS or any(w in s.name for w in WORDS)]  # fmt: skip
+    with ThreadPoolExecutor(1 if BUILD else 15) as pool:
+        made = [compiled(pool, s) for s in subjects]
+        for subject, futures in zip(subjects, made, strict=True):
+            runs = [f.result() for f in futures]
+            if BUILD or clock.monotonic() - START > LIMIT:
+                print("built" if BUILD else "no time left for", subject.name, len(runs), flush=True)
+                continue
+            row = run(subject, runs)
+            row |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+            row["seconds"] = round(clock.monotonic() - START, 1)
+            with (OUT / "short_kernels.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            ranked = sorted(row["us"].items(), key=lambda x: x[1])
+            keep = [x for x in ranked if x in ranked[:4] or "chosen" in x[0] or "CHOSEN" in x[0]
+                    or x[0] in ("rows", "rows, late", "sorted")]  # fmt: skip
+            bad = {n: a for n, a in row["apart"].items() if a > 0.02}
+            print(
+                row["call"], "|", "; ".join(f"{t:.2f} {n}" for n, t in keep), bad or "", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Plan convolutions in which every filter reads one channel."""

@@ -1,0 +1,136 @@
+"""Plan batch norm in training in one launch: blocks keep their part of a tensor on chip."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops.core import source
+from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Pointer, Step, partials
+from weft.ops.families.norm import model
+from weft.ops.families.norm.channels import Channels
+from weft.ops.families.norm.structs import ChannelShape
+
+FLOATS = 2
+"""Numbers of each channel and part that blocks exchange."""
+ALIGNED = 8
+"""Bytes of the least vectors that are copied to shared memory."""
+
+
+@dataclass(frozen=True)
+class Resident:
+    """The work of blocks that keep their vectors of some tensors.
+
+    parts    blocks for each channel; they run at the same time
+    kept     vectors of a thread and tensor that stay in shared memory
+    vectors  vectors of a thread and tensor
+    """
+
+    made: Channels
+    tensors: int
+    threads: int
+    parts: int
+    kept: int
+    vectors: int
+
+    @property
+    def blocks(self) -> int:
+        return self.made.tiles * self.parts
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block for its vectors."""
+        return self.kept * self.tensors * self.threads * vector_bytes(self.made)
+
+    @property
+    def time(self) -> float:
+        """Modelled seconds."""
+        made = self.made
+        gpu, size = made.request.target, made.size * made.channels * made.dtype.itemsize
+        read_again = 1 - self.kept / self.vectors
+        if size * self.tensors * read_again < model.RESIDENT_L2_SHARE * gpu.l2:
+            read_again *= model.L2_SHARE
+        moved = size * (self.tensors * (1 + read_again) + 1)
+        busy = self.blocks / (cdiv(self.blocks, gpu.sms) * gpu.sms)
+        time = model.stream_time(gpu, moved / min(1.0, busy / model.RESIDENT_BUSY))
+        return time + (0 if self.parts == 1 else model.MEET_TIME)
+
+    @property
+    def why(self) -> str:
+        """The figures behind the time."""
+        on_chip = f"{min(100, 100 * self.kept // self.vectors)} % on chip"
+        return f"{self.parts} blocks per channel, vectors of {self.made.vector}, {on_chip}"
+
+    def step(self, file: str, name: str, *args: Any, dtypes: tuple[torch.dtype, ...]) -> Step:
+        """The launch; the struct and the numbers of all kernels follow `args`."""
+        made = self.made
+        words = map(source.ctype, (made.dtype, *dtypes))
+        walk = source.template("Walk", made.vector, made.flat, False, self.threads)
+        if made.small:
+            walk = source.template("Planes", made.vector, self.threads)
+        flags = (str(flag).lower() for flag in (self.parts == 1, self.kept == self.vectors))
+        text = ", ".join((*words, walk, *flags))
+        kernel = source.kernel(f"norm/{file}", f"{name}<{text}>", **ChannelShape.define())
+        numbers = (self.kept, float(made.size))
+        eps = made.request.options["eps"]
+        given = (*args, Counters(), made.shape(self.parts), *numbers, eps)
+        return Step(kernel, (self.blocks,), (self.threads,), given, self.shared)
+
+    def found(self, place: Pointer) -> tuple[Argument, tuple[Buffer, ...]]:
+        """Memory for the sums of blocks; also the scratch buffer at `place` that it is, if any."""
+        if self.parts == 1:
+            return None, ()
+        shared = partials(4 * FLOATS * self.parts * self.made.channels)
+        if shared is not None:
+            return shared, ()
+        return place, (Buffer((self.parts * self.made.channels, FLOATS), torch.float32),)
+
+
+def vector_bytes(made: Channels) -> int:
+    """Bytes of a vector."""
+    return made.vector * int(made.dtype.itemsize)
+
+
+def _even(made: Channels) -> Channels:
+    """The same with shorter vectors, if planes are such whole vectors but no longer ones."""
+    vector = math.gcd(made.plane, made.wide)
+    if made.flat or not made.ragged or vector * made.dtype.itemsize < ALIGNED:
+        return made
+    inner = made.plane // vector
+    count = made.size // vector
+    return replace(made, ragged=False, vector=vector, inner=inner, count=count)
+
+
+def room_of(made: Channels) -> int:
+    """Bytes of shared memory that a block may have for vectors."""
+    gpu = made.request.target
+    # Where blocks follow each other, two of an SM overlap: one reads while the other writes.
+    room = gpu.shared_per_block if made.tiles <= gpu.sms else gpu.shared_per_sm // 2
+    return room - (model.PLANES_STATIC if made.small else model.RESIDENT_STATIC)
+
+
+def resident(made: Channels, tensors: int) -> Resident | None:
+    """The work of blocks that keep vectors of so many tensors; None where none of them can."""
+    gpu, made = made.request.target, _even(made)
+    if made.ragged or vector_bytes(made) < ALIGNED or gpu.capability < (7, 0):
+        return None
+    found = _with(made, tensors, model.RESIDENT_THREADS)
+    if found.kept < found.vectors and not made.small:
+        found = _with(made, tensors, model.STREAMING_THREADS)
+    return found if found.kept > 0 else None
+
+
+def _with(made: Channels, tensors: int, threads: int) -> Resident:
+    """The work of blocks of so many threads."""
+    gpu, rows, parts = made.request.target, threads // made.width, 1
+    if made.tiles <= min(gpu.sms, COUNTERS):
+        parts = max(1, min(gpu.sms // made.tiles, cdiv(made.count, rows * model.RESIDENT_VECTORS)))
+        # Without parts that have nothing.
+        parts = cdiv(made.count, cdiv(made.count, parts))
+    vectors = cdiv(cdiv(made.count, parts), rows)
+    kept = min(vectors, room_of(made) // (tensors * threads * vector_bytes(made)))
+    return Resident(made, tensors, threads, parts, kept, vectors)

@@ -1,0 +1,28 @@
+"""weft/grid.cuh, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from device_library import run
+from everyday import random
+
+
+@pytest.mark.parametrize("blocks", [1, 4, 12])
+def test_blocks_meet(blocks: int) -> None:
+    """Groups of blocks see what all of a group have written, and leave their counters at 0."""
+    x, turns = random(1).integers(-9, 9, 12).astype(np.int32), 2
+    y, found = np.zeros((12, 64), np.int32), np.zeros((turns, 12), np.int32)
+    counters = np.zeros((12 // blocks, turns), np.int32)
+    run("grid", "totals", (12, 64), x, y, found, counters, blocks, turns)
+    sums = x.reshape(-1, blocks).sum(1).repeat(blocks)
+    np.testing.assert_array_equal(y, (3 * sums)[:, None].repeat(64, 1))
+    assert not counters.any()
+
+
+def test_more_blocks_than_run_at_once_are_refused() -> None:
+    x = np.zeros(1, np.int32)
+    with pytest.raises(weft.LaunchError, match="too many blocks for a cooperative launch"):
+        run("grid", "totals", (10**6, 64), x, x, x, x, 1, 1)
