@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,10 @@ def _types(op: str) -> dict[str, str]:
     function = getattr(library.call(op), "op", None)
     if function is None:
         return NAMES
-    return {a.name: _type(str(a.type)) for a in function.arguments}
+    types = {a.name: _type(str(a.type)) for a in function.arguments}
+    # torch's parser reads a ScalarType as an int.
+    dtypes = re.findall(r"ScalarType(\??) (\w+)", function.definition.schema)
+    return types | {name: "torch.dtype" + " | None" * bool(mark) for mark, name in dtypes}
 
 
 def _type(declared: str) -> str:

@@ -45,6 +45,8 @@ def list_table(table: Table) -> str:
         call = library.call(name)
         d = call.op.definition
         takes = [dtype for dtype in (*every, torch.complex64) if _takes(call.op, dtype)]
+        fp8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+        takes = takes or [dtype for dtype in fp8 if _takes(call.op, dtype)]
         assert takes, f"{name}: give it a call that it accepts"
         shown = "all" if takes == every else ", ".join(map(_short, takes))
         gradient = "yes" if d.backward else ""

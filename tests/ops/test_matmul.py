@@ -125,3 +125,22 @@ def test_sanitized() -> None:
         run("unaligned 32 x 32", matrix(33, 21, half, False, 1), matrix(21, 19, half, False, 2))
         run("skinny N", matrix(257, 3, half, False, 1), matrix(3, 2, half, False, 2))
     assert not session.findings
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "dtype"),
+    [
+        ("dots", (3, 41, 1030), bfloat),
+        ("dots, 2 warps a column", (1, 37, 700), single),
+        ("dots, 8 warps a column, K in 2", (8, 19, 4096), single),
+    ],
+)
+def test_warps_share_a_column(name: str, size: tuple[int, int, int], dtype: Any) -> None:
+    """Columns and vectors of K that do not divide evenly, and parts of K in other blocks."""
+    m, n, k = size
+    a, b = matrix(m, k, dtype, False, 1), matrix(k, n, dtype, True, 2)
+    bias = matrix(1, n, dtype, False, 3)[0]
+    with weft.sanitize() as session:
+        got = run(name, a, b, bias, "relu")
+    assert not session.findings
+    close(got, (a.double() @ b.double() + bias.double()).clamp(min=0))

@@ -1,4 +1,4 @@
-"""Matrix products: square, skinny, short, batched; linear layers of any dtype."""
+"""Matrix products: square, skinny, short, batched; linear layers of any dtype; fp8."""
 
 from __future__ import annotations
 
@@ -68,11 +68,42 @@ def _with_bias(bias: Any, a: Any, b: Any, activation: str) -> Any:
     return getattr(F, activation)(result) if activation else result
 
 
+def _scaled(rng: random.Random, most: int) -> Call:
+    """Products of fp8 that torch takes as well: scales of operands or of rows."""
+    m, n, k = (draw.size(rng, max(2, round(most**0.5))) for _ in range(3))
+    n, k = -(-n // 16) * 16, -(-k // 16) * 16
+    a_type, b_type = rng.choice((("e4m3fn", "e4m3fn"), ("e4m3fn", "e5m2"), ("e5m2", "e4m3fn")))
+    a = draw.Tensor((m, k), f"float8_{a_type}", (0, 1))
+    b = draw.Tensor((k, n), f"float8_{b_type}", (1, 0))
+    rows = rng.random() < 0.5
+    sizes = ((m, 1), (1, n)) if rows else ((1, 1), (1, 1))
+    near_one = draw.Between(0.5, 2)
+    scales = (draw.Tensor(size, "float32", (0, 1), contents=near_one) for size in sizes)
+    return Call("scaled_mm", (a, b, *scales), {"use_fast_accum": rng.random() < 0.5})
+
+
+def _scaled_by_torch(a: Any, b: Any, scale_a: Any, scale_b: Any, use_fast_accum: bool) -> Any:
+    return torch._scaled_mm(
+        a, b, scale_a, scale_b, out_dtype=torch.bfloat16, use_fast_accum=use_fast_accum
+    )
+
+
+def _scaled_exactly(a: Any, b: Any, scale_a: Any, scale_b: Any, use_fast_accum: bool) -> Any:
+    return (a * scale_a) @ (b * scale_b)
+
+
 _LINEAR = Case("linear", _linear, F.linear, depth=lambda call: call.shape()[-1])
 CASES = (
     Case("matmul", _drawn, torch.matmul, depth=lambda call: call.shape()[-1]),
     Case("matmul half", _half, torch.matmul, depth=lambda call: call.shape()[-1]),
     Case("addmm", _addmm, _with_bias, depth=lambda call: call.shape(1)[-1], shared=True),
+    Case(
+        "scaled_mm",
+        _scaled,
+        _scaled_by_torch,
+        depth=lambda call: call.shape()[-1],
+        reference=_scaled_exactly,
+    ),
     _LINEAR,
     _LINEAR.with_backward(depth=lambda call: max(call.shape()), roundings=8),
 )

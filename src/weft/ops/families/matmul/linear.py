@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from weft.ops.core import library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.families.matmul.matmul import DTYPES, candidates_of
+from weft.ops.families.matmul.matmul import DTYPES, candidates_of, check_precision
 from weft.ops.families.matmul.product import ACTIVATIONS, Roles, product_of
 
 _OPS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -31,7 +32,8 @@ def _candidates(request: Request) -> list[Candidate]:
     return candidates_of(product_of(request, roles), request)
 
 
-def _check(input: Any, weight: Any, bias: Any, activation: str) -> None:
+def _check(input: Any, weight: Any, bias: Any, activation: str, precision: str) -> None:
+    check_precision("linear", input.dtype, precision)
     tensors = {"input": input, "weight": weight, "bias": bias}
     for name, x in tensors.items():
         if x is not None and (x.dtype not in DTYPES or x.dtype is not input.dtype):
@@ -67,20 +69,20 @@ def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
     Storing that input costs less than computing the product again.
     """
 
-    def redirected(input: Any, weight: Any, bias: Any, activation: str) -> Any:
+    def redirected(input: Any, weight: Any, bias: Any, activation: str, precision: str) -> Any:
         wanted = torch.is_grad_enabled() and any(
             t is not None and t.requires_grad for t in (input, weight, bias)
         )
         if not wanted or activation not in _OF_INPUT or torch.compiler.is_compiling():
             return NotImplemented
         name, options = _OPS[activation]
-        return library.call(name)(op(input, weight, bias, ""), *options)
+        return library.call(name)(op(input, weight, bias, "", precision), *options)
 
     return redirected
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    input, weight, bias, ctx.activation = inputs
+    input, weight, bias, ctx.activation, ctx.precision = inputs
     ctx.save_for_backward(input, weight, bias, output if ctx.activation == "relu" else None)
 
 
@@ -88,9 +90,11 @@ def _backward(ctx: Any, grad: Any) -> Any:
     input, weight, bias, output = ctx.saved_tensors
     if ctx.activation:
         name, options = _OPS[ctx.activation]
-        known = output if output is not None else library.call("linear")(input, weight, bias, "")
+        known = output
+        if known is None:
+            known = library.call("linear")(input, weight, bias, "", ctx.precision)
         grad = library.call(f"{name}_backward")(grad, known, *options)
-    product = library.call("matmul")
+    product = functools.partial(library.call("matmul"), precision=ctx.precision)
     wants = (*ctx.needs_input_grad, False, False)  # torch leaves out arguments with defaults
     rows = grad.reshape(-1, grad.shape[-1])
     flat = input.reshape(-1, input.shape[-1])
@@ -99,20 +103,25 @@ def _backward(ctx: Any, grad: Any) -> Any:
         product(rows.t(), flat) if wants[1] else None,
         library.call("sum")(rows, 0) if wants[2] else None,
         None,
+        None,
     )
 
 
 DEFINITIONS = (
     Definition(
         name="linear",
-        schema='(Tensor input, Tensor weight, Tensor? bias=None, str activation="") -> Tensor',
+        schema=(
+            "(Tensor input, Tensor weight, Tensor? bias=None,"
+            ' str activation="", str precision="fp32") -> Tensor'
+        ),
         doc="""activation(input weightᵀ + bias), as torch.nn.functional.linear.
 
         activation is "relu", "gelu", "gelu_tanh", "silu" or none. It is computed in the launch of
         the product; except that of gelu and silu, if a gradient is wanted, which needs their input.
         Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
+        precision is that of matmul: "fp32", "tf32" or "3xtf32".
         """,
-        fake=lambda input, weight, bias=None, activation="": input.new_empty(
+        fake=lambda input, weight, bias=None, activation="", precision="fp32": input.new_empty(
             (*input.shape[:-1], weight.shape[0])
         ),
         candidates=_candidates,

@@ -21,6 +21,7 @@ from weft.ops.families.matmul import (
     short_k,
     skinny_m,
     skinny_n,
+    tf32,
     tf32x3,
     tiled,
     unaligned,
@@ -48,7 +49,9 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         skinny = made if made.m <= made.n else made.transposed()
         found += skinny_m.candidates(skinny, request.target)
     if out.dtype is torch.float32:
-        return found + tiled.candidates(made, request.target)
+        found += tiled.candidates(made, request.target)
+        fast = request.options.get("precision") == "tf32"
+        return found + tf32.candidates(made, request.target) if fast else found
     for kind in (half, pipelined, unaligned, aligned_copy):
         found += kind.candidates(made, request.target)
     return found
@@ -66,15 +69,20 @@ def _shape(a: Any, b: Any) -> tuple[Any, ...]:
 
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-PRECISIONS = ("fp32", "3xtf32")
+PRECISIONS = ("fp32", "tf32", "3xtf32")
+
+
+def check_precision(name: str, dtype: torch.dtype, precision: str) -> None:
+    """Raise unless the products of a dtype may be computed with this precision."""
+    if precision not in PRECISIONS or (precision != "fp32" and dtype is not torch.float32):
+        raise ArgumentError(
+            f"weft.ops.{name}: precision {precision!r} is not one of {dtype}",
+            allowed=", ".join(map(repr, PRECISIONS)) + "; 'fp32' for other dtypes than float32",
+        )
 
 
 def _check(name: str, a: Any, b: Any, precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise ArgumentError(
-            f"weft.ops.{name}: unknown precision {precision!r}",
-            allowed=", ".join(map(repr, PRECISIONS)),
-        )
+    check_precision(name, a.dtype, precision)
     for which, x in (("a", a), ("b", b)):
         if x.dtype not in DTYPES:
             raise ArgumentError(
@@ -83,11 +91,11 @@ def _check(name: str, a: Any, b: Any, precision: str) -> None:
                 allowed="float32, float16, bfloat16",
                 next=f"convert it: {which}.float()",
             )
-    if a.dtype is not b.dtype or (precision != "fp32" and a.dtype is not torch.float32):
+    if a.dtype is not b.dtype:
         raise ArgumentError(
             f"weft.ops.{name}: a and b have incompatible dtypes",
-            got=f"a {a.dtype}, b {b.dtype}, precision {precision!r}",
-            allowed="equal dtypes; other precisions than 'fp32' for float32 alone",
+            got=f"a {a.dtype}, b {b.dtype}",
+            allowed="equal dtypes",
             next="convert one: b.to(a.dtype)",
         )
     inner = (a.shape[-1] if a.dim() else None, b.shape[-2:][0] if b.dim() else None)
@@ -183,6 +191,9 @@ DEFINITIONS = (
         doc="""The matrix product of a and b, as torch.matmul: vectors, matrices and batches.
 
         Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
+        precision="tf32" allows products of float32 on tensor cores (Hopper) whose operands are
+        rounded to 10 bits of fraction, as torch.backends.cuda.matmul.fp32_precision = "tf32" does
+        for torch.matmul; weft reads this argument alone, not that setting.
         precision="3xtf32" computes on tensor cores by three products of tf32. At 4096³ on an H200
         its error is 0.28 times that of single precision, and it takes 1.16 times as long: it is for
         accuracy, and is never chosen by itself.

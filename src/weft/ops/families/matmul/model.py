@@ -193,22 +193,52 @@ MEMORY_OVERHEAD = 1e-6
 """Seconds of a kernel beside its launch and its bytes (fitted by hand on an H200)."""
 
 
+def dots_columns(rows: int) -> int:
+    """Columns of a warp of `dots`: two, if reads of A would take longer than those of B."""
+    return 1 if rows < 4 else 2
+
+
 class SkinnyM(NamedTuple):
-    """Seconds of products with few rows of A (fitted by hand on an H200).
+    """Seconds of products with few rows of A (fitted by hand on an H200; those of `dots` to
+    benchmarks/records/scaled_products.jsonl).
 
     scalar_time  time relative to the bandwidth for loads of 2 bytes
+    row          for each row of A
     warp         of an SM for a warp of `dots`, once
     warp_row     of an SM for a warp of `dots`, for each row of A
-    row          for each row of A
+    turn         of a warp of `dots` for its reads of B that are under way together
+    turn_row     of such reads for each row of A
+    elements     of A that an SM reads and multiplies per second
     """
 
     scalar_time: float
+    row: float
     warp: float
     warp_row: float
-    row: float
+    turn: float
+    turn_row: float
+    elements: float
+
+    def dots_time(
+        self, p: Product, gpu: Target, rows: int, width: int, lines: int, splits: int, share: int
+    ) -> float:
+        """Modelled seconds of `dots`."""
+        size, columns = p.out.dtype.itemsize, dots_columns(rows)
+        slow = MEMORY_TIME if width * size >= 4 else self.scalar_time
+        memory = slow * traffic(p) / gpu.bandwidth
+        of_a = p.batch * p.k * p.n * p.m / columns / (gpu.sms * self.elements)
+        warps = 8 * lines * splits * p.batch
+        once = warps * (self.warp + p.m * self.warp_row) / gpu.sms
+        turns = cdiv(cdiv(p.k, splits * share), 4 // columns * 32 * width)
+        wait = turns * (self.turn + p.m * self.turn_row) * max(1.0, warps * 32 / gpu.threads)
+        time: float = gpu.launch + MEMORY_OVERHEAD + max(memory, of_a, wait) + once
+        return time
 
 
-SKINNY_M = SkinnyM(scalar_time=2.0, warp=17.5e-9, warp_row=6e-9, row=1e-6)
+SKINNY_M = SkinnyM(
+    scalar_time=2.0, row=1e-6, warp=10e-9, warp_row=4e-9, turn=0.9e-6, turn_row=0.45e-6,
+    elements=13.5e9,
+)  # fmt: skip
 
 
 class SkinnyN(NamedTuple):

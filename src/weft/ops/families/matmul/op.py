@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ops.families.matmul import linear, matmul
+from weft.ops.families.matmul import linear, matmul, scaled_mm
 
 GROUP = "products"
-DEFINITIONS = (*linear.DEFINITIONS, *matmul.DEFINITIONS)
+DEFINITIONS = (*linear.DEFINITIONS, *matmul.DEFINITIONS, *scaled_mm.DEFINITIONS)

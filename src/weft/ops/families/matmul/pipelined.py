@@ -1,8 +1,13 @@
-"""Plan products of 16-bit elements whose operands tensor maps describe: Hopper's TMA and wgmma."""
+"""Plan products whose operands tensor maps describe: Hopper's TMA and wgmma.
+
+Elements have 16 bits, or 32: these are multiplied in tf32, and K is contiguous in both operands.
+"""
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -22,39 +27,75 @@ MOST_ELEMENTS = 2**31
 MOST_ROWS_TURNED = 32
 MOST_SPLIT = 4
 """Tiles for an SM, if the blocks of clusters share their K."""
+STEP_BYTES = 128
+"""Bytes of K of a stage."""
 SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
 """Numbers of swizzles of 64 and 128 bytes and of fetches of 128 bytes in a tensor map."""
 
 
+class MappedElements(NamedTuple):
+    """A dtype of operands: the type of its tensor maps, and the source of its kernels."""
+
+    kind: ElementType
+    file: str
+
+
+_KINDS = {kind.name: kind for kind in TYPES}
+ELEMENTS = {
+    torch.float16: MappedElements(_KINDS["f16"], "matmul/pipelined.cu"),
+    torch.bfloat16: MappedElements(_KINDS["bf16"], "matmul/pipelined.cu"),
+    torch.float32: MappedElements(_KINDS["tf32"], "matmul/tf32.cu"),
+}
+"""Copies round float32 to tf32, to the nearest; tensor cores alone would cut it."""
+
+
 def candidates(p: Product, gpu: Target) -> list[Candidate]:
     """Candidates: none for other GPUs, nor for rows that are no whole vectors."""
+    size = p.out.dtype.itemsize
     wide = min(side.bytes for side in p.sides) == 16
+    orders = size == 2 or all(side.k_major for side in p.sides)
     largest = max(p.m, p.n, p.k, p.batch)
-    if gpu.capability != CAPABILITY or not wide or largest >= MOST_ELEMENTS or p.k < STEP_K:
+    if gpu.capability != CAPABILITY or not wide or not orders:
+        return []
+    if largest >= MOST_ELEMENTS or p.k * size < STEP_BYTES:
         return []
     made = []
     for turned in (False, True):
         product = p.transposed() if turned else p
-        # A few rows are columns of the product that is turned, whose tiles may have as few.
-        few = product.m <= MOST_ROWS_TURNED and product.m < product.n
-        if 1 in (product.row_c, product.column_c) and not few:
+        if 1 in (product.row_c, product.column_c) and not has_few_rows(product):
             for tile in TILES:
                 if tile.suits(product):
                     made += _candidate(product, tile, turned, gpu)
     return made
 
 
+def has_few_rows(p: Product) -> bool:
+    """True if the rows are better columns of the turned product, whose tiles may have as few."""
+    return p.m <= MOST_ROWS_TURNED and p.m < p.n
+
+
+def in_16_bits(p: Product, size: int) -> Product:
+    """The product of 16-bit elements whose stages are those of elements of so many bytes.
+
+    An instruction takes 32 bytes of K in the same time, whatever their elements are.
+    """
+    return replace(p, k=cdiv(p.k * size, 2), out=p.out._replace(dtype=torch.float16))
+
+
 def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> list[Candidate]:
     works = tile.works(p)
     # A cluster for a part of a tile that whole tiles leave idle; boxes are parts of rows, and with
     # one tile for a block there is nothing beside their stores.
-    if tile.splits > 1 and (works > MOST_SPLIT * gpu.sms or tile.splits > cdiv(p.k, STEP_K)):
+    like = in_16_bits(p, p.out.dtype.itemsize)
+    if tile.splits > 1 and (works > MOST_SPLIT * gpu.sms or tile.splits > cdiv(like.k, STEP_K)):
+        return []
+    if tile.boxes and p.out.dtype.itemsize > 2:
         return []
     if tile.boxes and (p.column_c != 1 or p.n % 8 or works <= gpu.sms):
         return []
     a, b = p.sides
     stage = tile.stage(a.k_major, b.k_major)
-    stages = tile.stages(gpu, stage, p)
+    stages = tile.stages(gpu, stage, like)
     if stages < 2:
         return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
@@ -63,7 +104,8 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     name += f", K in {tile.splits}" if tile.splits > 1 else ""
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
     build = functools.partial(plan, p, tile, stages, gpu)
-    return [Candidate(f"{name}, pipelined", tile.time(p, gpu, stage, p.column_c != 1), why, build)]
+    cost = tile.time(like, gpu, stage, p.column_c != 1)
+    return [Candidate(f"{name}, pipelined", cost, why, build)]
 
 
 def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
@@ -77,9 +119,10 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     entry = "_boxes" if tile.boxes else "_in_turns" if tile.turns else "" if alone else "_beside"
     name = source.template(
         f"pipelined{entry}", source.ctype(p.out.dtype), *words, a.k_major, b.k_major, *stores,
-        p.activation, _bias_kind(p),
+        p.activation, bias_kind(p),
     )  # fmt: skip
-    kernel = source.kernel("matmul/pipelined.cu", name)
+    kind, file = ELEMENTS[p.out.dtype]
+    kernel = source.kernel(file, name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
     works = tile.works(p)
     rounds = cdiv(works, gpu.sms * tile.resident)
@@ -87,8 +130,10 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     # SM are as many as fit: fewer of them would not be the same number for each.
     blocks = cdiv(works, rounds) if alone else min(works, gpu.sms * tile.resident)
     blocks = works * tile.splits if tile.splits > 1 else blocks
-    kind = next(t for t in TYPES if t.name == ("f16" if p.out.dtype == torch.float16 else "bf16"))
-    maps = (*_maps(kind, p.a, a, p.m, p, tile.bm), *_maps(kind, p.b, b, p.n, p, tile.bn))
+    maps = (
+        *operand_maps(kind, p.a, a, p.m, p, tile.bm),
+        *operand_maps(kind, p.b, b, p.n, p, tile.bn),
+    )
     problem = p.problem(1, p.k, tiles, a.pitch, b.pitch)
     where: tuple[Argument, ...] = (p.bias_pointer, p.c)
     if tile.boxes:
@@ -100,14 +145,14 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     return Plan((*p.before, step), (p.out,), p.scratch)
 
 
-def _bias_kind(p: Product) -> int:
+def bias_kind(p: Product) -> int:
     """The kernel's number for a bias: none, for each column, for each row, for each element."""
     if p.bias is None:
         return 0
     return 1 if p.bias.m == 0 else 2 if p.bias.n == 0 else 3
 
 
-def _maps(
+def operand_maps(
     kind: ElementType, x: Operand, side: Side, extent: int, p: Product, along: int
 ) -> tuple[Map, Map]:
     """The maps of an operand, of whole tiles and of the last one: see OperandMaps of pipelined.cuh.
@@ -116,14 +161,16 @@ def _maps(
     """
     inner, outer = (p.k, extent) if side.k_major else (extent, p.k)
     # A row that is the only one, and a matrix that all products share, have no strides.
-    pitch = side.pitch or inner
-    pitch = -(-pitch // 8) * 8 if outer == 1 else pitch
+    pitch, vector = side.pitch or inner, 16 // kind.size
+    pitch = cdiv(pitch, vector) * vector if outer == 1 else pitch
     batch = x.batch or pitch * outer
     sizes = (inner, outer, p.batch if x.batch else 1)
-    boxes = [(64, rows if side.k_major else 64, 1) for rows in (along, extent % along or along)]
+    deep = STEP_BYTES // kind.size
+    boxes = [(deep, rows if side.k_major else 64, 1) for rows in (along, extent % along or along)]
+    strides = (kind.size * pitch, kind.size * batch)
     whole, edge = (
         Map(x.pointer, MapRequest(
-            kind, 0, sizes, (2 * pitch, 2 * batch), (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128,
+            kind, 0, sizes, strides, (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128,
         ))
         for box in boxes
     )  # fmt: skip

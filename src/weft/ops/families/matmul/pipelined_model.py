@@ -89,10 +89,13 @@ class PipelinedTile(NamedTuple):
         """Bytes that other blocks of a cluster give; many replace the stages."""
         return 4 * self.bm * self.bn * (self.splits - 1) // self.splits
 
-    def stages(self, gpu: Target, stage: int, p: Product) -> int:
-        """Stages that fit, and no more than a block with one tile needs."""
+    def stages(self, gpu: Target, stage: int, p: Product, more: int = 0) -> int:
+        """Stages that fit, and no more than a block with one tile needs.
+
+        more  bytes of a block for something else
+        """
         room = gpu.shared_per_sm // self.resident - BLOCK_RESERVED
-        room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging
+        room = min(room, gpu.shared_per_block) - SLAB_ALIGNMENT - BARRIERS - self.staging - more
         most = MOST_STAGES
         if self.works(p) * self.splits <= gpu.sms * self.resident:
             most = max(2, min(most, cdiv(cdiv(p.k, STEP_K), self.splits)))

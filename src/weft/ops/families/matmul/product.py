@@ -51,7 +51,7 @@ class Operand(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Access to an operand of 16-bit elements.
+    """Access to an operand.
 
     k_major  True if K is contiguous
     bytes    of a copy
@@ -63,8 +63,10 @@ class Side(NamedTuple):
     pitch: int
 
 
-def side(x: Operand, extent: int, depth: int) -> Side:
+def side(x: Operand, extent: int, depth: int, size: int = 2) -> Side:
     """The widest copies that the address and the strides of an operand allow.
+
+    size  bytes of an element
 
     A row without a pitch may end where its memory ends, so its copies are whole: compute-sanitizer
     counts all bytes of a copy as read, also those that cp.async leaves out.
@@ -73,7 +75,7 @@ def side(x: Operand, extent: int, depth: int) -> Side:
     pitch = x.along if k_major else x.k
     apart = pitch or (depth if k_major else extent)
     wide = 16
-    while wide > 2 and (x.base % wide or 2 * apart % wide or 2 * x.batch % wide):
+    while wide > size and (x.base % wide or size * apart % wide or size * x.batch % wide):
         wide //= 2
     return Side(k_major, wide, pitch)
 
@@ -125,7 +127,8 @@ class Product:
     @property
     def sides(self) -> tuple[Side, Side]:
         """Access to both operands."""
-        return side(self.a, self.m, self.k), side(self.b, self.n, self.k)
+        size = self.out.dtype.itemsize
+        return side(self.a, self.m, self.k, size), side(self.b, self.n, self.k, size)
 
     @property
     def bias_pointer(self) -> Argument:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import torch
 
@@ -16,32 +17,78 @@ from weft.ops.families.matmul.product import Product
 
 MOST = 8
 """The most rows or columns for which a product is treated as dot products."""
+WARPS = 8
+"""Warps of a block of `dots`."""
+SHARES = (1, 2, 4, 8)
+"""Warps that share a column."""
+
+
+class SkinnyLaunch(NamedTuple):
+    """The reads of B by a kernel.
+
+    width   elements that a thread reads at once
+    lines   blocks beside each other
+    splits  parts of K, each of `each`, in blocks of their own
+    share   warps that share a column; 0: the kernel `columns`
+    """
+
+    width: int
+    lines: int
+    splits: int
+    each: int
+    share: int
 
 
 def candidates(p: Product, gpu: Target) -> list[Candidate]:
-    """A candidate for up to MOST rows of A; `dots` reads B along K, `columns` along N."""
-    size = p.out.dtype.itemsize
-    dots = p.b.k == 1 or p.k == 1
-    if dots and p.a.k != 1 and p.k > 1:
+    """Candidates for up to MOST rows of A; `dots` reads B along K, `columns` along N."""
+    if p.b.k != 1 and p.k != 1:
+        return [_columns(p, gpu)]
+    if p.a.k != 1 and p.k > 1:
         return []
-    width = _width(p, dots)
-    lines = cdiv(p.n, 8) if dots else cdiv(p.n, 128 * width)
-    least, step = (512, 128) if dots else (64, 4)
-    wanted = max(1, cdiv(8 * gpu.sms, lines * p.batch))
-    splits = max(1, min(wanted, cdiv(p.k, least)))
+    return [_dots(p, gpu, share) for share in SHARES]
+
+
+def _dots(p: Product, gpu: Target, share: int) -> Candidate:
+    width, rows = _width(p, True), _rows(p)
+    lines = cdiv(p.n, WARPS // share * model.dots_columns(rows))
+    splits = 1
+    if share == WARPS:  # blocks of few columns share them, too
+        wanted = cdiv(4 * gpu.sms, lines * p.batch)
+        splits = max(1, min(wanted, p.k // (2 * WARPS * 32 * width)))
+    launch = _split(p, width, lines, splits, 128, share)
+    cost = model.SKINNY_M.dots_time(p, gpu, rows, width, lines, launch.splits, share)
+    name = "dots" + (f", {share} warps a column" if share > 1 else "")
+    return _candidate(p, gpu, name, cost, launch)
+
+
+def _columns(p: Product, gpu: Target) -> Candidate:
+    width = _width(p, False)
+    lines = cdiv(p.n, 128 * width)
+    splits = max(1, min(cdiv(8 * gpu.sms, lines * p.batch), cdiv(p.k, 64)))
+    of = model.SKINNY_M
+    slow = model.MEMORY_TIME if width * p.out.dtype.itemsize >= 4 else of.scalar_time
+    cost = gpu.launch + slow * model.traffic(p) / gpu.bandwidth + p.m * of.row
+    return _candidate(p, gpu, "columns", cost, _split(p, width, lines, splits, 4, 0))
+
+
+def _split(p: Product, width: int, lines: int, splits: int, step: int, share: int) -> SkinnyLaunch:
+    """A launch with parts of K that are multiples of `step`."""
     each = cdiv(cdiv(max(p.k, 1), splits), step) * step
-    splits = max(1, cdiv(p.k, each))
-    of, moved = model.SKINNY_M, model.traffic(p)
-    slow = model.MEMORY_TIME if width * size >= 4 else of.scalar_time
-    work = slow * moved / gpu.bandwidth
-    if dots:  # a warp for each column, however short it is
-        work = max(work, lines * 8 * splits * p.batch * (of.warp + p.m * of.warp_row) / gpu.sms)
-    cost = gpu.launch * (1 if splits == 1 else 2) + work + p.m * of.row
-    cost += 8 * splits * p.m * p.n * p.batch / gpu.bandwidth if splits > 1 else 0
-    name = ("dots" if dots else "columns") + (f", K in {splits}" if splits > 1 else "")
-    why = f"{p.m} rows only: memory is the limit, {moved:,} bytes"
-    build = functools.partial(_plan, p, dots, width, lines, splits, each)
-    return [Candidate(name, cost, why, build)]
+    return SkinnyLaunch(width, lines, max(1, cdiv(p.k, each)), each, share)
+
+
+def _candidate(p: Product, gpu: Target, name: str, cost: float, launch: SkinnyLaunch) -> Candidate:
+    splits = launch.splits
+    if splits > 1:
+        name += f", K in {splits}"
+        cost += gpu.launch + 8 * splits * p.m * p.n * p.batch / gpu.bandwidth
+    why = f"{p.m} rows only: memory is the limit, {model.traffic(p):,} bytes"
+    return Candidate(name, cost, why, functools.partial(_plan, p, launch))
+
+
+def _rows(p: Product) -> int:
+    """Rows of A that the kernel is compiled for."""
+    return next(n for n in (1, 2, 4, MOST) if p.m <= n)
 
 
 def _width(p: Product, dots: bool) -> int:
@@ -57,16 +104,17 @@ def _width(p: Product, dots: bool) -> int:
     return whole if wide else 1
 
 
-def _plan(p: Product, dots: bool, width: int, lines: int, splits: int, each: int) -> Plan:
-    rows = next(n for n in (1, 2, 4, MOST) if p.m <= n)
+def _plan(p: Product, launch: SkinnyLaunch) -> Plan:
+    dots, splits = launch.share > 0, launch.splits
     ctype = source.ctype(p.out.dtype)
-    name = source.template("dots" if dots else "columns", ctype, rows, width, p.activation)
+    words = (_rows(p), launch.width, *((launch.share,) if dots else ()), p.activation)
+    name = source.template("dots" if dots else "columns", ctype, *words)
     kernel = source.kernel("matmul/skinny_m.cu", name)
-    problem = p.problem(splits, each, (1, 1), p.a.along, p.b.along if dots else p.b.k)
+    problem = p.problem(splits, launch.each, (1, 1), p.a.along, p.b.along if dots else p.b.k)
     parts = p.scratch_number() if splits > 1 else None
     args = (p.a.pointer, p.b.pointer, p.bias_pointer, p.c, parts, problem)
-    threads = 256 if dots else 128
-    steps = [*p.before, Step(kernel, p.grid(lines * splits), (threads,), args)]
+    grid, threads = p.grid(launch.lines * splits), WARPS * 32 if dots else 128
+    steps = [*p.before, Step(kernel, grid, (threads,), args, early=dots)]
     scratch: tuple[Buffer, ...] = ()
     if splits > 1:
         scratch = (Buffer((p.batch * splits * p.m * p.n,), torch.float32),)

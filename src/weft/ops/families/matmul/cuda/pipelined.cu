@@ -44,7 +44,7 @@ __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
     unsigned char* start = bytes + (ring - shared_address(bytes));
     using Shares = ClusterShares<SPLITS, G::ACROSS, THREADS / 32>;
     __shared__ Shares shares;
-    Walk<SPLITS> walk(p);
+    Walk<SPLITS> walk(p, G::STEP);
     if (warpgroup_index() == CONSUMERS) {
         if constexpr (R::MOVED) fewer_registers<R::COPYING>();
         if (threadIdx.x >= THREADS + 32) return;  // an arrival at the cluster's barrier too
@@ -63,7 +63,7 @@ __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
         while (walk.next()) {
             Work work = Work::number<BM, BN>(walk.at, p);
             int2 batch = make_int2(p.batch_a ? work.batch : 0, p.batch_b ? work.batch : 0);
-            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, walk.begin * 64,
+            G::fill(A, B, ring, stages, turn, work.row, work.column, batch, walk.begin * G::STEP,
                     walk.steps);
         }
         return;

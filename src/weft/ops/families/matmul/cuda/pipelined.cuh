@@ -1,12 +1,25 @@
-// Tiles of a matrix product of 16-bit elements on Hopper: one thread copies boxes of the operands
-// by tensor maps into a ring of stages, 64 of K at a time, and warpgroups multiply them. The shape
-// of the pipeline follows CUTLASS's warp-specialised kernels.
+// Tiles of a matrix product on Hopper: one thread copies boxes of the operands by tensor maps into
+// a ring of stages, 128 bytes of K at a time, and warpgroups multiply them. The shape of the
+// pipeline follows CUTLASS's warp-specialised kernels.
 #pragma once
 #include <weft/pipeline.cuh>
 #include <weft/problem.cuh>
 #include <weft/wgmma.cuh>
 
 using namespace weft;
+
+// Elements of a product: `STEP` are 128 bytes, and `multiply` takes 32 bytes of K. Those of 16
+// bits; k_major.cuh has others.
+template <class T>
+struct Elements {
+    static constexpr int STEP = 64;
+
+    template <bool A_COLUMNS, bool B_COLUMNS, int N>
+    static __device__ void multiply(float (&c)[N][4], unsigned long long a, unsigned long long b,
+                                    bool accumulate) {
+        wgmma<T, A_COLUMNS, B_COLUMNS>(c, a, b, accumulate);
+    }
+};
 
 // The maps of an operand: `whole` has the boxes of tiles, and `edge` those of the last tile if only
 // a part of it is in the matrix, which has `extent` elements along M or N. Boxes that are not whole
@@ -16,8 +29,9 @@ struct OperandMaps {
     int extent;
 };
 
-// One operand of a stage: B elements along M or N, and 64 of K. KMAJOR: K is contiguous in memory,
-// and a slab has B rows of 64 of K; else slabs have 64 rows of K, and 64 elements along M or N.
+// One operand of a stage: B elements along M or N, and 128 bytes of K. KMAJOR: K is contiguous in
+// memory, and a slab has B rows of 128 bytes; else elements have 16 bits, and slabs have 64 rows of
+// K, and 64 elements along M or N.
 template <int B, bool KMAJOR>
 struct BoxSide {
     static constexpr bool TRANSPOSE = !KMAJOR;
@@ -29,7 +43,7 @@ struct BoxSide {
         int rows = min(maps.extent - along, B);
         return (KMAJOR ? rows : ceil_div(rows, 64) * 64) * 128;
     }
-    // Copies 64 of K from k on, of elements from `along` on.
+    // Copies a step of K from k on, of elements from `along` on.
     static __device__ void load(unsigned tile, const OperandMaps& maps, Barrier& full, int along,
                                 int k, int batch) {
         if constexpr (KMAJOR) {
@@ -42,7 +56,8 @@ struct BoxSide {
                     load_box(tile + i, maps.whole, full, along + i / 128, k, batch);
         }
     }
-    // The descriptor of elements from `along`, a multiple of 64, and k, a multiple of 16, on.
+    // The descriptor of elements from `along`, a multiple of 64, and from 2 k bytes of K on, a
+    // multiple of 32.
     static __device__ unsigned long long operand(unsigned tile, int along, int k) {
         return KMAJOR ? wgmma_rows(tile + along * 128 + k * 2)
                       : wgmma_columns<64>(tile + along * 128 + k * 128);
@@ -56,19 +71,20 @@ struct PipelinedTile {
     static constexpr int CONSUMERS = BM / 64 / DOWN, ACROSS = BN / 8;
     using A = BoxSide<BM, A_KMAJOR>;
     using B = BoxSide<BN, B_KMAJOR>;
+    static constexpr int STEP = Elements<T>::STEP;  // K of a stage
     static constexpr int STAGE = A::BYTES + B::BYTES;
     using Ring = Stages<STAGES>;
 
     float of[DOWN][ACROSS][4];
     Turn<STAGES> turn;
 
-    // Fills stages with `steps` times 64 of K, from k on; one thread calls it.
+    // Fills stages with `steps` steps of K, from k on; one thread calls it.
     static __device__ void fill(const OperandMaps& a, const OperandMaps& b, unsigned ring,
                                 Ring& stages, Turn<STAGES>& turn, int row, int column, int2 batch,
                                 int k, int steps) {
         int bytes = A::bytes(a, row) + B::bytes(b, column);
 #pragma unroll 1
-        for (; steps > 0; --steps, k += 64, turn.next()) {
+        for (; steps > 0; --steps, k += STEP, turn.next()) {
             Barrier& full = stages.full[turn.stage];
             unsigned tile = ring + turn.stage * STAGE;
             stages.wait_empty(turn);
@@ -83,7 +99,7 @@ struct PipelinedTile {
         for (int k = 0; k < 64; k += 16)
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
-                wgmma<T, A::TRANSPOSE, B::TRANSPOSE>(
+                Elements<T>::template multiply<A::TRANSPOSE, B::TRANSPOSE>(
                     of[i], A::operand(tile, (consumer * DOWN + i) * 64, k),
                     B::operand(tile + A::BYTES, 0, k), !fresh || k > 0);
         wgmma_commit();

@@ -17,14 +17,14 @@ struct Work {
     }
 };
 
-// The work of a block, one tile after another: `steps` times 64 of K of tile `at`, from step
-// `begin` on. SPLITS blocks of a cluster share the K of each tile.
+// The work of a block, one tile after another: `steps` steps of K of tile `at`, from step `begin`
+// on; one is the K of a stage. SPLITS blocks of a cluster share the K of each tile.
 template <int SPLITS>
 struct Walk {
     int at, begin, steps, works;
 
-    __device__ explicit Walk(const Problem& p) {
-        int whole = ceil_div(p.K, 64), part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS;
+    __device__ Walk(const Problem& p, int step) {
+        int whole = ceil_div(p.K, step), part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS;
         begin = whole * part / SPLITS, steps = whole * (part + 1) / SPLITS - begin;
         works = p.tiles_m * p.tiles_n * p.batch;
         at = int(blockIdx.x / SPLITS) - stride();

@@ -1,6 +1,7 @@
 // Products with a few rows of A, of any dtype: memory is the limit, and each element of B is read
 // once.
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/warp.cuh>
 #include "problem.cuh"
 
@@ -11,44 +12,85 @@ __device__ void finish(T* C, const T* bias, const Problem& p, int m, int n, floa
     C[m * p.row_c + n * p.column_c] = to<T>(activated<ACTIVATION>(value));
 }
 
-// A few rows of A times a B whose K is contiguous (a linear layer's weight): each warp computes
-// ROWS results of one column of C. K may be cut into parts, which `add_parts` adds.
-template <class T, int ROWS, int WIDE, int ACTIVATION>
-__global__ void __launch_bounds__(256)
-    dots(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
-    int lane = threadIdx.x % 32, split = blockIdx.x % p.splits;
-    long long n = blockIdx.x / p.splits * 8ll + threadIdx.x / 32;
-    long long batch = block_index_yz();
-    if (n >= p.N || batch >= p.batch) return;
-    A += batch * p.batch_a, B += batch * p.batch_b + n * p.ldb, C += batch * p.batch_c;
-    if (bias) bias += batch * p.batch_bias;
-    int k0 = split * p.each, k1 = min(p.K, k0 + p.each);
-    float sum[ROWS] = {};
-    int k = k0 + lane * WIDE;
-#pragma unroll 4
-    for (; k + WIDE <= k1; k += 32 * WIDE) {
-        Vector<T, WIDE> b = load<WIDE>(B + k);
+// A few rows of A times COLUMNS columns of a B whose K is contiguous (a linear layer's weight), for
+// vectors of WIDE elements from k on, AHEAD of them that are STRIDE apart.
+template <int AHEAD, int STRIDE, int WIDE, class T, int COLUMNS, int ROWS>
+__device__ void add_products(float (&sum)[COLUMNS][ROWS], const T* A, const T* const (&B)[COLUMNS],
+                             const Problem& p, int k) {
+    Vector<T, WIDE> b[AHEAD][COLUMNS];
 #pragma unroll
-        for (int m = 0; m < ROWS; ++m) {
-            if (m >= p.M) break;
-            Vector<T, WIDE> a = load<WIDE>(A + m * p.row_a + k);
+    for (int i = 0; i < AHEAD; ++i)
 #pragma unroll
-            for (int j = 0; j < WIDE; ++j) sum[m] += to<float>(a[j]) * to<float>(b[j]);
-        }
-    }
-    for (int j = k; j < k1 && j < k + WIDE; ++j)
-#pragma unroll
-        for (int m = 0; m < ROWS; ++m)
-            if (m < p.M) sum[m] += to<float>(A[m * p.row_a + j]) * to<float>(B[j]);
+        for (int c = 0; c < COLUMNS; ++c) b[i][c] = load<WIDE>(B[c] + k + i * STRIDE);
 #pragma unroll
     for (int m = 0; m < ROWS; ++m) {
         if (m >= p.M) break;
-        sum[m] = warp_sum(sum[m]);
-        if (lane == 0) {
-            if (p.splits == 1) finish<ACTIVATION>(C, bias, p, m, n, sum[m]);
-            else parts[((batch * p.splits + split) * p.M + m) * p.N + n] = sum[m];
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            Vector<T, WIDE> a = load<WIDE>(A + m * p.row_a + k + i * STRIDE);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c)
+#pragma unroll
+                for (int j = 0; j < WIDE; ++j) sum[c][m] += to<float>(a[j]) * to<float>(b[i][c][j]);
         }
     }
+}
+
+// SHARE warps compute the ROWS results of COLUMNS columns of C: more than one column, if reads of A
+// would take longer than those of B. K may be cut into parts, which `add_parts` adds.
+template <class T, int ROWS, int WIDE, int SHARE, int ACTIVATION>
+__global__ void __launch_bounds__(256)
+    dots(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
+    constexpr int COLUMNS = ROWS < 4 ? 1 : 2, TEAMS = 8 / SHARE, STRIDE = 32 * WIDE * SHARE;
+    constexpr int AHEAD = 4 / COLUMNS;
+    __shared__ float shares[SHARE > 1 ? 8 : 1][COLUMNS][ROWS];
+    wait_for_kernels();
+    start_next_kernel();
+    int lane = lane_index(), warp = warp_index(), split = blockIdx.x % p.splits;
+    long long n = (blockIdx.x / p.splits * (long long)TEAMS + warp / SHARE) * COLUMNS;
+    long long batch = block_index_yz();
+    A += batch * p.batch_a, B += batch * p.batch_b, C += batch * p.batch_c;
+    if (bias) bias += batch * p.batch_bias;
+    bool inside = n < p.N && batch < p.batch;
+    float sum[COLUMNS][ROWS] = {};
+    if (inside) {
+        const T* from[COLUMNS];
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) from[c] = B + min(n + c, p.N - 1ll) * p.ldb;
+        int k0 = split * p.each, k1 = min(p.K, k0 + p.each);
+        int k = k0 + (warp % SHARE * 32 + lane) * WIDE;
+        for (; k + (AHEAD - 1) * STRIDE + WIDE <= k1; k += AHEAD * STRIDE)
+            add_products<AHEAD, STRIDE, WIDE>(sum, A, from, p, k);
+        for (; k + WIDE <= k1; k += STRIDE) add_products<1, STRIDE, WIDE>(sum, A, from, p, k);
+        if constexpr (WIDE > 1)
+            for (int j = k; j < k1 && j < k + WIDE; ++j)
+                add_products<1, STRIDE, 1>(sum, A, from, p, j);
+    }
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c)
+#pragma unroll
+        for (int m = 0; m < ROWS; ++m) {
+            if (m >= p.M) break;
+            sum[c][m] = warp_sum(sum[c][m]);
+            if (SHARE > 1 && lane == 0) shares[warp][c][m] = sum[c][m];
+        }
+    if constexpr (SHARE > 1) {
+        __syncthreads();
+        if (warp % SHARE) return;
+    }
+    // A lane for each result: they are stored at once.
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c)
+#pragma unroll
+        for (int m = 0; m < ROWS; ++m) {
+            if (m >= p.M || lane != c * ROWS + m || !inside || n + c >= p.N) continue;
+            float value = sum[c][m];
+            if constexpr (SHARE > 1)
+#pragma unroll
+                for (int i = 1; i < SHARE; ++i) value += shares[warp + i][c][m];
+            if (p.splits == 1) finish<ACTIVATION>(C, bias, p, m, int(n) + c, value);
+            else parts[((batch * p.splits + split) * p.M + m) * p.N + n + c] = value;
+        }
 }
 
 // A few rows of A times a B whose N is contiguous: each thread computes ROWS results of WIDE
