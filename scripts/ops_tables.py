@@ -25,7 +25,7 @@ Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 VALUES: dict[str, Any] = {"number": 1, "float": 1.0, "str": "a"}
 """A value for an option without a default, by its type in the schema."""
-SHAPES = {(2,): [0], (2, 2): [1, 0], (2, 2, 2): [2], (2, 2, 2, 2): [2]}
+SHAPES = {(2,): [0], (2, 2): [1, 0], (2, 2, 2): [2], (2, 2, 2, 2): [2], (2, 2, 2, 8): [2]}
 """The shape of all tensors of a call, and a value for its options that are lists."""
 DRAWN, SMALL = 8, 256
 """Random calls of an op that are tried, and the most elements of their tensors."""
@@ -63,10 +63,16 @@ def definitions() -> list[str]:
     return [name for name, d in library.definitions().items() if d.public]
 
 
-_OWN = {"index": "int64", "condition": "bool", "cu_seq_q": "int32", "cu_seq_k": "int32"}
+_OWN = {
+    "index": "int64", "condition": "bool", "cu_seq_q": "int32", "cu_seq_k": "int32",
+    "block_table": "int32", "lengths": "int32",
+}  # fmt: skip
 """Dtypes of arguments that do not have that of the others."""
-_VECTORS = {"running_mean", "running_var", "cu_seq_q", "cu_seq_k"}
-"""Arguments with one dimension, whatever the others have."""
+_DIMENSIONS = {
+    "running_mean": 1, "running_var": 1, "cu_seq_q": 1, "cu_seq_k": 1, "lengths": 1,
+    "block_table": 2,
+}  # fmt: skip
+"""Dimensions of arguments, whatever the others have."""
 
 
 def _takes(function: Any, dtype: Any) -> bool:
@@ -97,7 +103,10 @@ def _calls(function: Any, dtype: Any) -> Iterator[tuple[list[Any], dict[str, Any
     for (shape, whole), integer in itertools.product(SHAPES.items(), (0, 1)):
         values = {**VALUES, "List[int]": whole, "int": integer}
         tensors = {
-            n: torch.ones(2 if n in _VECTORS else shape, dtype=getattr(torch, _OWN.get(n, word)))
+            n: torch.ones(
+                (2,) * _DIMENSIONS[n] if n in _DIMENSIONS else shape,
+                dtype=getattr(torch, _OWN.get(n, word)),
+            )
             for n in function.tensors
         }
         yield [], {a.name: tensors.get(a.name, values.get(str(a.type))) for a in needed}
