@@ -54,6 +54,14 @@ def _close(got: Any, want: Any, tolerance: float) -> None:
         assert torch.allclose(one.double(), other.double(), rtol=tolerance, atol=tolerance)
 
 
+def test_tensors_with_gaps_that_need_long_indices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halves of rows, as a gate has them."""
+    monkeypatch.setattr("weft.ops.fuse.launch.INT32_INDICES", 0)
+    left, right = _tensors((7, 80))[0].split(40, dim=-1)
+    got = weft.fuse(lambda a, b: F.silu(a) * b)(left, right)
+    _close(got, F.silu(left) * right, 1e-6)
+
+
 @pytest.mark.parametrize("name", ONE_KERNEL)
 def test_one_kernel(name: str) -> None:
     function, shapes = ONE_KERNEL[name]

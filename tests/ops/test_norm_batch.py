@@ -164,7 +164,8 @@ def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "partly on chip":
         # Six vectors for a thread, and room for two.
         monkeypatch.setattr(model, "RESIDENT_VECTORS", 6)
-        monkeypatch.setattr(resident, "room_of", lambda *_: 2 * 512 * 16)
+        room = resident.vector_bytes
+        monkeypatch.setattr(resident, "room_of", lambda made: 2 * 512 * room(made))
     why, (y, mean, var) = candidate("batch_norm_training", name, x, weight, bias, 1e-5)
     assert ("100 % on chip" in why) == (way == "on chip")
     wide = [None if t is None else t.double().requires_grad_() for t in (x, weight, bias)]

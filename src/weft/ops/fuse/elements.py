@@ -116,7 +116,7 @@ def strided(
         f"{index} {o.pointer}_{d}" for o in (*names.inputs, *names.masks) for d in range(rank)
     )
     lines = _head(names, ", ".join(t for t in (f"{index} n", sizes, steps) if t))
-    start = f"({index}(blockIdx.x) * {model.BLOCK * unrolled} + threadIdx.x)"
+    start = f"(({index})blockIdx.x * {model.BLOCK * unrolled} + threadIdx.x)"
     lines += [f"    const {index} first = {start}{f' * {vector}' if vector > 1 else ''};"]
     for o in names.inputs:
         lines.append(f"    Vector<{o.ctype}, {vector}> in_{o.pointer}[{unrolled}];")
