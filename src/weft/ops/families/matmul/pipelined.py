@@ -89,7 +89,8 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     like = in_16_bits(p, p.out.dtype.itemsize)
     if tile.splits > 1 and (works > MOST_SPLIT * gpu.sms or tile.splits > cdiv(like.k, STEP_K)):
         return []
-    if tile.boxes and p.out.dtype.itemsize > 2:
+    # Boxes have 16-bit elements; in turns, stores of 32-bit ones lack registers.
+    if (tile.boxes or tile.turns) and p.out.dtype.itemsize > 2:
         return []
     if tile.boxes and (p.column_c != 1 or p.n % 8 or works <= gpu.sms):
         return []
