@@ -61,7 +61,10 @@ class ScheduleFields:
     BEST, WAKES = 216, 224
     """The highest priority of the warps that sleep, as far as blocks have told; the warps that wake
     next, whatever their priorities, where many blocks run."""
-    SIZE = 232
+    STILL, STILL_AT, CERTAIN = 232, 240, 248
+    """Rounds of blocks since memory last changed, `WorkerFields.CHANGES` then, and 1 while nothing
+    is left to chance: see `switching.certainty`."""
+    SIZE = 256
 
 
 class WarpOrder:
@@ -110,6 +113,9 @@ class SlotFields:
     RANKS, RELEASED, SPUN_AT = 112, 116, 368
     """Under a schedule: the order of the warps, RELEASES when warps were last made ready, and the
     changes of the launch when they spun last."""
+    UNSEEN = 380
+    """Under a schedule: warps that had found nothing new when the block's state was last compared,
+    and have not looked again since."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
     """Fields of `emit/stall.py`, which compares the block's states."""
     BARRIERS = 128

@@ -18,7 +18,7 @@ from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_arrived, note_expected
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.memory.timing import chance
+from weft.device.sim.memory.timing import chance, is_certain
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
 
@@ -209,7 +209,8 @@ class MemoryBarriers:
             if scheduled:  # A schedule decides, and only where the test would fail.
                 wanted = x.load("i64", 0, x.at(extra[0], lane.zext("i64") << 3), 8)
                 over = STEPS[step](x, x.load("i64", 0, p, 8), wanted)[1]
-                with x.when(over.eq(0) & chance(x, extra[-1], ScheduleFields.AT_TEST)):
+                now = chance(x, extra[-1], ScheduleFields.AT_TEST) | is_certain(x, extra[-1])
+                with x.when(over.eq(0) & now):
                     self.bulk.arrive(x, extra[4], p)
             elif lands:  # Before the word is read: a completed copy reduces the bytes it expects.
                 self.bulk.arrive(x, extra[4], p)

@@ -70,6 +70,11 @@ def chance(b: Builder, at: Val, field: int) -> Val:
     return b.helper("schedule_chance", [_P, _I64], ("i1", 0), body)(at, wanted)
 
 
+def is_certain(b: Builder, at: Val) -> Val:
+    """True at run time while nothing is left to chance: see `switching.certainty`."""
+    return b.load("i64", 0, b.at(at, ScheduleFields.CERTAIN)).ne(0)
+
+
 def priority(b: Builder, at: Val, slot: Val, warp: Val) -> Val:
     """The priority of a warp in a launch: a number of 32 bits, always the same."""
     mixed = b.load("i64", 0, b.at(at, ScheduleFields.SALT)) + warp.zext("i64")

@@ -9,6 +9,7 @@ one keeps to a multiple of its plain time.
 from __future__ import annotations
 
 from weft.device.sim.layout import ScheduleFields
+from weft.device.sim.memory.timing import is_certain
 from weft.ir import Builder, Val
 
 SUSPENSION, SEARCH, PARTING, SPIN = 16, 4, 32, 8
@@ -25,12 +26,12 @@ def count_turn(b: Builder, at: Val, spun: Val) -> None:
 
 def may_suspend(b: Builder, at: Val) -> Val:
     """True at run time if another warp may be suspended."""
-    return b.load("i64", 0, b.at(at, ScheduleFields.CREDIT)).sgt(0)
+    return b.load("i64", 0, b.at(at, ScheduleFields.CREDIT)).sgt(0) & (is_certain(b, at) ^ 1)
 
 
 def may_part(b: Builder, at: Val) -> Val:
     """True at run time if lanes may part once more."""
-    return b.load("i64", 0, b.at(at, ScheduleFields.PARTINGS)).sgt(0)
+    return b.load("i64", 0, b.at(at, ScheduleFields.PARTINGS)).sgt(0) & (is_certain(b, at) ^ 1)
 
 
 def pay_suspensions(b: Builder, at: Val, count: Val | int = 1) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from weft.device.sim.emit.block.round import WARP_CALL, Round
 from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.emit.stall import note_change
-from weft.device.sim.emit.switching import allowance, waking
+from weft.device.sim.emit.switching import allowance, certainty, waking
 from weft.device.sim.layout import (
     FrameFields,
     ScheduleFields,
@@ -22,7 +22,7 @@ from weft.device.sim.layout import (
     WarpStatus,
     WorkerFields,
 )
-from weft.device.sim.memory.timing import chance, draw, schedule
+from weft.device.sim.memory.timing import chance, draw, is_certain, schedule
 from weft.ir import Builder, IrFunction, IrModule, Val
 
 PATIENCE = 4
@@ -60,6 +60,8 @@ class _BlockTurn:
     def emit(self, waits: bool) -> None:
         b = self.b
         b.store(b.integer("i32", 0), self.got_on)
+        if waits:
+            certainty.note_round(b, self.at, self.slot, self._changes())
         self._look_again()
         with b.when(self._get(SlotFields.ASLEEP).ne(0)):
             waking.wake(b, self.at, self.slot, self.frames.warps)
@@ -165,7 +167,8 @@ class _BlockTurn:
         """A turn of a warp."""
         b = self.b
         bit = b.integer("i32", 1) << place
-        self._put(SlotFields.READY, self._get(SlotFields.READY) & ~bit)
+        for field in (SlotFields.READY, SlotFields.UNSEEN):
+            self._put(field, self._get(field) & ~bit)
         warp = self._warp(place)
         frames = b.at(self.slot, SlotFields.FRAMES)
         frame = b.at(frames, warp.zext("i64") * self.frames.nbytes)
@@ -239,6 +242,11 @@ class _BlockTurn:
         b.ret(b.select(stuck, *results))
 
     def _compare(self) -> None:
-        """Compare the state of the block with an earlier one, where each warp has had a turn."""
-        with self.b.when(self._get(SlotFields.ASLEEP).eq(0)):
+        """Compare the state of the block with an earlier one, where each warp has had a turn.
+
+        A state in which no warp has looked again is the same one, and shows nothing.
+        """
+        awake = (self._get(SlotFields.ASLEEP) | self._get(SlotFields.UNSEEN)).eq(0)
+        with self.b.when(awake & is_certain(self.b, self.at)):
+            self._put(SlotFields.UNSEEN, self._get(SlotFields.SPUN))
             self._call("stall")

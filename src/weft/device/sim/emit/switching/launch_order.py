@@ -44,7 +44,13 @@ class LaunchOrder:
         late = waking.late_warps(b, at, every)
         b.store(late, b.at(slot, SlotFields.ASLEEP))
         b.store(every & ~late, b.at(slot, SlotFields.READY))
-        empty = (SlotFields.WAITING, SlotFields.SPUN, SlotFields.DEEP_ASLEEP, SlotFields.RELEASED)
+        empty = (
+            SlotFields.WAITING,
+            SlotFields.SPUN,
+            SlotFields.UNSEEN,
+            SlotFields.DEEP_ASLEEP,
+            SlotFields.RELEASED,
+        )
         for field in empty:
             b.store(b.integer("i32", 0), b.at(slot, field))
         given = b.load("i64", 0, b.at(at, ScheduleFields.RANKS)).trunc("i32")

@@ -22,7 +22,7 @@ from weft.device.sim.layout import (
     WorkerFields,
 )
 from weft.device.sim.memory.accessing import Delays
-from weft.device.sim.memory.timing import Timing, chance, draw
+from weft.device.sim.memory.timing import Timing, chance, draw, is_certain
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
 
@@ -184,8 +184,10 @@ class Preemption(Undisturbed):
 
     def rotate(self) -> None:
         """Lanes get the turn out of order: they may run ahead."""
-        ahead = self.e.timing.chance(ScheduleFields.AHEAD)
-        self.e.b.store(ahead.zext("i32"), self._ahead)
+        e, b = self.e, self.e.b
+        certain = is_certain(b, e.timing.memory())
+        ahead = e.timing.chance(ScheduleFields.AHEAD) & (certain ^ 1)
+        b.store(ahead.zext("i32"), self._ahead)
 
 
 def _turn(b: Builder, at: Val) -> Val:
