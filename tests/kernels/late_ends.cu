@@ -34,8 +34,7 @@ __global__ void chained(const int* x, int* sums, unsigned* turn, int copies, int
     } while (__any_sync(~0u, now < blockIdx.x));
     sums[t] = sums[t] * 3 + sum;
     __syncthreads();
-    if (t == 0)
-        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn) : "memory");
+    if (t == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn) : "memory");
 }
 // Copies that nobody waits for are pending, and a flag is awaited that nobody sets.
 __global__ void pending(const int* x, volatile int* flag) {
@@ -54,6 +53,7 @@ __global__ void pending(const int* x, volatile int* flag) {
             : "memory");
     }
     if (t < 64) other.wait(0);
-    else while (*flag == 0) { }
+    else
+        while (*flag == 0) {}
 }
 }
