@@ -210,7 +210,7 @@ def test_profiler_sees_the_op(x: Any) -> None:
         (lambda: weft.ops.amax(randn(0, 3), 0), "at least one element"),
         (lambda: weft.ops.matmul(randn(2, 3), randn(4, 5)), "incompatible shapes"),
         (lambda: weft.ops.matmul(randn(2, 3).double(), randn(3, 5).double()), "float32"),
-        (lambda: weft.ops.matmul(randn(2, 3), randn(3, 5), precision="tf32"), "'3xtf32'"),
+        (lambda: weft.ops.matmul(randn(2, 3), randn(3, 5), precision="tf23"), "'3xtf32'"),
         (lambda: weft.ops.addmm(randn(7), randn(2, 3), randn(3, 5)), "broadcasts to [M, N]"),
         (lambda: weft.ops.norm(randn(4), ord=3.0), "1, 2, math.inf"),
         (lambda: weft.ops.explain(torch.softmax, randn(4)), "explain takes an op of the library"),
