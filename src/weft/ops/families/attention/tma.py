@@ -9,28 +9,24 @@ from typing import Annotated
 
 import torch
 
-from weft.device.tensor_map_encoding import MapRequest
-from weft.device.tensor_map_layout import TYPES
 from weft.kernels import cdiv
 from weft.kernels.structs import Int, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.plan import COUNTERS, Buffer, Counters, Map, Plan, Pointer, Step
+from weft.ops.core.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.attention import model, tma_model
+from weft.ops.families.attention.boxes import SLAB, operand_map
 from weft.ops.families.attention.forward_job import AttentionJob
-from weft.ops.families.attention.problem import Operand, Problem
+from weft.ops.families.attention.problem import Problem
 from weft.ops.families.attention.tma_mask import CopiedMask, copied_mask
 from weft.ops.families.attention.tma_model import UNIT, TmaTile, Work
 
 CAPABILITY = (9, 0)
-SLAB = 64
-"""Columns of a slab: 128 bytes, within which a copy exchanges vectors."""
 TICKETS = 2
 """Counters that blocks draw items from."""
 MOST_PACKED = 8
 """Heads that are packed at most where there are as many queries as a unit has rows."""
-KINDS = {torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 @dataclass(frozen=True)
@@ -117,10 +113,10 @@ def _plan(
     items, heads = work.items(p), p.heads // work.pack * p.batch
     at_once = model.heads_at_once(p, gpu, work.in_head(p), heads)
     box = (SLAB, work.pack, work.rows // work.pack, 1)
-    q = _map(job.q, p, (p.depth, p.heads, rows), box, by_head=True)
+    q = operand_map(job.q, p, (p.depth, p.heads, rows), box, by_head=True)
     shared_heads = p.heads // p.group
-    k = _map(job.k, p, (p.depth, keys, shared_heads), (SLAB, tile.keys, 1, 1))
-    v = _map(job.v, p, (p.width, keys, shared_heads), (SLAB, tile.keys, 1, 1))
+    k = operand_map(job.k, p, (p.depth, keys, shared_heads), (SLAB, tile.keys, 1, 1))
+    v = operand_map(job.v, p, (p.width, keys, shared_heads), (SLAB, tile.keys, 1, 1))
     copies, scratch = ((), ()) if mask is None else (mask.steps, mask.scratch)
     partial = None
     if split:
@@ -139,19 +135,3 @@ def _plan(
     shared = tile.shared(p.head, work.parts, masks)
     step = Step(kernel, grid, (tile.threads,), args, shared, early=True)
     return job.plan((*copies, step), scratch)
-
-
-def _map(
-    x: Operand, p: Problem, sizes: tuple[int, int, int], box: tuple[int, ...], by_head: bool = False
-) -> Map:
-    """The map of [elements, rows, heads, batch], or with heads before rows."""
-    batch, head, row = x.strides
-    strides = (head, row, batch) if by_head else (row, head, batch)
-    dims = (*sizes, p.batch)
-    # A dimension of one element may have any stride.
-    nbytes = tuple(
-        p.dtype.itemsize * stride if size > 1 else 0
-        for stride, size in zip(strides, dims[1:], strict=True)
-    )
-    kind = next(t for t in TYPES if t.name == KINDS[p.dtype])
-    return Map(x.pointer, MapRequest(kind, 0, dims, nbytes, (1,) * 4, box, swizzle=3, l2=2))

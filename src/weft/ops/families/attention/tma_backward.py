@@ -65,8 +65,8 @@ def _plan(job: AttentionBackwardJob, tile: StreamedTile, gpu: Target, results: i
         Buffer((count,), torch.uint32),
         Buffer((ROW if whole else count * floats,), torch.float32),
     ]
-    # `delta` is the number of the first scratch of kernels; its place stays unused.
-    rows, done, sums = (Pointer(job.delta.number + 1 + n) for n in range(3))
+    made = job.operands
+    rows, done, sums = (Pointer(made.first + len(made.scratch) + n) for n in range(3))
     dout, q, k, v, out = job.inputs
     at_once = heads_at_once(p, gpu, cdiv(p.keys, KEYS), job.key_heads)
     structs = (*job.structs(at_once), Streamed(tiles, int(whole)).pack())
@@ -100,7 +100,8 @@ def _plan(job: AttentionBackwardJob, tile: StreamedTile, gpu: Target, results: i
     if not whole:
         finish = _kernel(job, tile, "finish")
         steps.append(Step(finish, (count,), (256,), (sums, dq, *structs), early=True))
-    return job.plan(steps, job.results, scratch)
+    # No scratch of `delta`: `prepare` leaves the sums of rows in `rows`.
+    return Plan((*made.steps, *steps), job.results, (*made.scratch, *scratch))
 
 
 def _kernel(job: AttentionBackwardJob, tile: StreamedTile, name: str, *words: object) -> Kernel:
