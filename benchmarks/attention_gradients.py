@@ -12,8 +12,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import random
-import statistics
 import subprocess
 import sys
 import time
@@ -24,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from graph_times import graph, timed
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft import ops
@@ -214,31 +213,6 @@ def check(pool: ThreadPoolExecutor, stream: Any) -> list[dict[str, Any]]:
         for name, error in row["error"].items():
             print("  ", error, row["same"][name], name, flush=True)
     return rows
-
-
-def graph(call: Callable[[], Any], calls: int, stream: Any) -> torch.cuda.CUDAGraph:
-    made = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(made, stream=stream):
-        for _ in range(calls):
-            call()
-    return made
-
-
-def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, calls: int) -> dict[str, float]:
-    names, events = list(graphs), []
-    for _ in range(rounds):
-        random.shuffle(names)
-        for n in names:
-            a, b = (torch.cuda.Event(enable_timing=True) for _ in "ab")
-            a.record()
-            graphs[n].replay()
-            b.record()
-            events.append((n, a, b))
-    torch.cuda.synchronize()
-    times: dict[str, list[float]] = {n: [] for n in graphs}
-    for n, a, b in events:
-        times[n].append(a.elapsed_time(b) * 1e3 / calls)
-    return {n: statistics.median(t) for n, t in times.items()}
 
 
 def measure(s: Shape, choices: list[Choice], pool: Any, stream: Any, once: bool) -> dict[str, Any]:

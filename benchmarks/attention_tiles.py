@@ -13,8 +13,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import random
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from graph_times import graph, timed
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.ops.core import library
@@ -183,32 +182,6 @@ def errors(s: Shape, given: Any, out: torch.Tensor) -> float:
         want = scores.softmax(-1) @ v
         worst = max(worst, float((out[b, h].double() - want).norm() / want.norm()))
     return worst
-
-
-def graph(call: Callable[[], Any], calls: int) -> torch.cuda.CUDAGraph:
-    made = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(made):
-        for _ in range(calls):
-            call()
-    return made
-
-
-def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, calls: int) -> dict[str, float]:
-    times: dict[str, list[float]] = {n: [] for n in graphs}
-    names = list(graphs)
-    events = []
-    for _ in range(rounds):
-        random.shuffle(names)
-        for n in names:
-            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            a.record()
-            graphs[n].replay()
-            b.record()
-            events.append((n, a, b))
-    torch.cuda.synchronize()
-    for n, a, b in events:
-        times[n].append(a.elapsed_time(b) * 1e3 / calls)
-    return {n: statistics.median(t) for n, t in times.items()}
 
 
 def eager(call: Callable[[], Any], calls: int = 20) -> float:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from graph_times import graph, timed
 
 from weft.ops.core import library
 from weft.ops.core.runner import runner
@@ -102,31 +101,6 @@ def own(s: Shape) -> dict[str, dict[str, Any]]:
         "forward": candidates("batch_norm_training", (x, w, w, EPS)),
         "backward": candidates("batch_norm_backward", (x, x, w, w, w, True, EPS, True)),
     }
-
-
-def graph(call: Callable[[], Any], calls: int) -> torch.cuda.CUDAGraph:
-    made = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(made):
-        for _ in range(calls):
-            call()
-    return made
-
-
-def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, calls: int) -> dict[str, float]:
-    times: dict[str, list[float]] = {n: [] for n in graphs}
-    names, events = list(graphs), []
-    for _ in range(rounds):
-        random.shuffle(names)
-        for n in names:
-            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            a.record()
-            graphs[n].replay()
-            b.record()
-            events.append((n, a, b))
-    torch.cuda.synchronize()
-    for n, a, b in events:
-        times[n].append(a.elapsed_time(b) * 1e3 / calls)
-    return {n: statistics.median(t) for n, t in times.items()}
 
 
 class Call(NamedTuple):

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from graph_times import graph, timed
 
 from weft.ops.core import cluster_rows, library
 from weft.ops.core.runner import runner
@@ -95,31 +94,6 @@ class Call(NamedTuple):
         torch.manual_seed(0)
         x = torch.randn(self.rows, self.n, device="cuda").to(self.dtype)
         return self.op.args(x)
-
-
-def graph(call: Callable[[], Any], calls: int) -> torch.cuda.CUDAGraph:
-    made = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(made):
-        for _ in range(calls):
-            call()
-    return made
-
-
-def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, calls: int) -> dict[str, float]:
-    times: dict[str, list[float]] = {n: [] for n in graphs}
-    names, events = list(graphs), []
-    for _ in range(rounds):
-        random.shuffle(names)
-        for n in names:
-            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            a.record()
-            graphs[n].replay()
-            b.record()
-            events.append((n, a, b))
-    torch.cuda.synchronize()
-    for n, a, b in events:
-        times[n].append(a.elapsed_time(b) * 1e3 / calls)
-    return {n: statistics.median(t) for n, t in times.items()}
 
 
 def last(result: Any) -> torch.Tensor:
