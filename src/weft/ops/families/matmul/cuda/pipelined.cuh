@@ -22,8 +22,8 @@ struct Elements {
 };
 
 // The maps of an operand: `whole` has the boxes of tiles, and `edge` those of the last tile if only
-// a part of it is in the matrix, which has `extent` elements along M or N. Boxes that are not whole
-// would be filled by zeros, row by row, which takes longer than to copy them.
+// a part of it is in the matrix, which has `extent` elements along M or N. Rows that
+// copies fill by zeros belong to no result; with them, tiles of few rows were slower on an H200.
 struct OperandMaps {
     const TensorMap &whole, &edge;
     int extent;

@@ -3,19 +3,15 @@
 #include "k_major.cuh"
 #include "pipelined.cu"
 
-STRUCT_SCALES  // see scaled.py
-
 // Sums. FAST: those of all K by the tensor cores, which keep 13 bits below the largest term.
-    // PARTS: those of each 128 of K are added in single precision. BLOCKS: so are they, after each
-    // has been multiplied by its scales.
-    enum ScaledSums {
-        FAST,
-        PARTS,
-        BLOCKS
-    };
+// PARTS: those of each 128 of K are added in single precision. BLOCKS: so are they, after each
+// has been multiplied by its scales.
+enum ScaledSums { FAST, PARTS, BLOCKS };
 
-// Results times the scales of their rows and columns. EACH: `columns` has one for each column, else
-// one for all of them.
+STRUCT_SCALES;  // see scaled.py
+
+// Results times the scales of their rows and columns. EACH: `columns` has one for each column,
+// else one for all of them.
 template <bool EACH, int N>
 __device__ void add_scaled(float (&sums)[N][4], const float (&of)[N][4], const float (&rows)[2],
                            const float* columns) {
