@@ -1,0 +1,1 @@
+"""Verbs that stop programs and look into them."""

@@ -1,0 +1,88 @@
+"""The debugger of a whole process, which `weft debug` asks for by an environment variable."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from weft.debug.breakpoints import Breakpoint
+from weft.debug.commands import parse_breakpoint
+from weft.debug.debugger import Debugger
+from weft.debug.session import DebugSession, open_session
+from weft.debug.stops import StopOn
+from weft.debug.terminal import Script, talk
+
+VARIABLE = "WEFT_DEBUG"
+
+
+@dataclass(frozen=True)
+class DebugRequest:
+    """The places at which the launches of a process stop.
+
+    breakpoints  each as `[FILE:]LINE [if CONDITION]`
+    kernel       the only kernel that stops; "" for all
+    commands     executed at the stops, instead of a prompt; None for the prompt
+    as_json      print the answers of the commands as JSON
+    """
+
+    breakpoints: Sequence[str] = ()
+    kernel: str = ""
+    commands: Sequence[str] | None = None
+    as_json: bool = False
+    barrier: bool = False
+    nan: bool = False
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def install(asked: DebugRequest, leave: Callable[[int], Any] = sys.exit) -> DebugSession:
+    """Hand all launches of this process to the debugger; `leave` ends the process on `quit`."""
+    session = open_session()
+    session.leave = leave
+    session.stop_on = StopOn(barrier=asked.barrier, nan=asked.nan)
+    session.every = True
+    session.talk = talk if asked.commands is None else Script(asked.commands, as_json=asked.as_json)
+    made_of = [parse_breakpoint(text, anywhere=True) for text in asked.breakpoints]
+    if not made_of and not (asked.barrier or asked.nan):
+        made_of = [Breakpoint(anywhere=True)]  # the first line
+    for made in made_of:
+        session.chosen.append((None, asked.kernel, made))
+        made.remove_with(session.remove)
+    return session
+
+
+def report_unreached(session: DebugSession) -> None:
+    """Say which breakpoints have stopped no launch, at the end of the process."""
+    for text in session.unreached():
+        print(f"weft debug: {text}", file=sys.__stderr__)
+
+
+def install_from_environment() -> DebugSession:
+    """Do what the variable says, in the process of a CUDA program."""
+
+    def leave(status: int) -> None:
+        ctypes.CDLL(None).fflush(None)
+        os._exit(status)  # the caller is C++ code, through which no exception passes
+
+    session = install(DebugRequest(**json.loads(os.environ.pop(VARIABLE))), leave)
+    assert session.talk is not None
+    session.talk = functools.partial(_on_own_output, session.talk)
+    return session
+
+
+def _on_own_output(talk: Callable[[Debugger], None], debugger: Debugger) -> None:
+    """Talk while `sys.stdout`, which a program's process replaces, is that of Python."""
+    ctypes.CDLL(None).fflush(None)  # what the program has printed comes first
+    before, sys.stdout = sys.stdout, sys.__stdout__ or sys.stdout
+    try:
+        talk(debugger)
+    finally:
+        sys.stdout.flush()
+        sys.stdout = before
