@@ -31,7 +31,7 @@ LATENCY = "latency"
 """The name of the unit that stands for the time of a warp."""
 
 _TENSOR_NAMES = {"e4m3": "f8", "e5m2": "f8", "u8": "s8", "u4": "s4", "f32": "tf32", "b1": "s4"}
-_READS = ("load", "copy", "fragment load", "bulk load")
+READS = ("load", "copy", "fragment load", "bulk load")
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,21 @@ class GpuUnit:
 
 def units(p: Profile, gpu: GpuModel) -> tuple[GpuUnit, ...]:
     """All units with work, the busiest first; latency is among them."""
-    used = busy_sms(p, gpu) / gpu.sms
-    clocks = gpu.sms * gpu.boost_mhz * 1e6
-    chip, sms = _memory(p, gpu, clocks)
-    candidates = [*chip, *(_slower(u, used) for u in (*sms, *_compute(p, gpu, clocks)))]
-    with_work = [u for u in candidates if u.work]
+    with_work = working(p, gpu)
     if with_work:
         waits = latency.seconds(p, gpu)
         rate = gpu.boost_mhz * 1e6
         with_work.append(GpuUnit(LATENCY, waits, waits * rate, rate, "clocks"))
     return tuple(sorted(with_work, key=lambda u: -u.seconds))
+
+
+def working(p: Profile, gpu: GpuModel) -> list[GpuUnit]:
+    """The units with work, without latency."""
+    used = busy_sms(p, gpu) / gpu.sms
+    clocks = gpu.sms * gpu.boost_mhz * 1e6
+    chip, sms = _memory(p, gpu, clocks)
+    candidates = [*chip, *(_slower(u, used) for u in (*sms, *_compute(p, gpu, clocks)))]
+    return [u for u in candidates if u.work]
 
 
 def busy_sms(p: Profile, gpu: GpuModel) -> int:
@@ -117,7 +122,7 @@ def l2_bytes(p: Profile) -> float:
 
 def l2_sectors(a: Access) -> int:
     """Sectors that reach L2: read misses of L1, and all writes."""
-    return a.sectors_missed if a.kind in _READS else a.sectors
+    return a.sectors_missed if a.kind in READS else a.sectors
 
 
 def lsu_steps(a: Access) -> float:

@@ -27,9 +27,9 @@ _LATENCY: Mapping[str, int] = {"fp16": 4, "fp32": 4, "fp64": 4, "special": 16, "
 _TENSOR = 16
 _FREE = ("move",)
 """Units of instructions that the assembler removes."""
-_WAITED = ("load", "atomic", "matrix load", "fragment load")
+WAITED = ("load", "atomic", "matrix load", "fragment load")
 """Accesses whose result is a register."""
-_WRITES = ("store", "atomic", "reduction", "matrix store", "fragment store")
+WRITES = ("store", "atomic", "reduction", "matrix store", "fragment store")
 
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,;]+")
 _REGISTER = re.compile(r"%[\w$]+")
@@ -46,8 +46,8 @@ def _clocks(p: Profile) -> float:
     """The clocks of all warps of all launches, added up."""
     labels = {text.strip()[:-1]: line for line, text in p.ptx if text.strip().endswith(":")}
     before, total, times = 0, 0.0, needed(p)
-    for part in _parts(p.instructions):
-        target = labels.get(_target(part[-1].text), 0)
+    for part in parts(p.instructions):
+        target = labels.get(branch_target(part[-1].text), 0)
         # The label before the first instruction, with no other instruction between.
         loops = before < target <= part[0].ptx_line
         total += times[part[0].index] * _part_clocks(part, loops)
@@ -61,13 +61,13 @@ def needed(p: Profile) -> Mapping[int, int]:
     Their number depends on the order in which the simulator runs warps, and a GPU's warps sleep.
     """
     times = {i.index: i.executions for i in p.instructions}
-    for part in _parts(p.instructions):
+    for part in parts(p.instructions):
         polls = sum(i.polls for i in part)
         times |= {i.index: max(0, i.executions - polls) for i in part if polls}
     return times
 
 
-def _parts(instructions: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:
+def parts(instructions: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:
     """The instructions that ran, split at branches and where another number of warps goes on."""
     ran = [i for i in instructions if i.executions]
     ends = [n for n, (a, b) in enumerate(pairwise(ran), 1) if _splits(a, b)]
@@ -80,7 +80,8 @@ def _splits(a: Instruction, b: Instruction) -> bool:
     return branches(a.opcode) or a.executions != b.executions
 
 
-def _target(text: str) -> str:
+def branch_target(text: str) -> str:
+    """The label that a branch names."""
     return text.rstrip("; \t").rpartition(" ")[2].strip()
 
 
@@ -92,14 +93,14 @@ def _part_clocks(part: Sequence[Instruction], loops: bool) -> float:
 
 def _end(part: Sequence[Instruction], ready: dict[str, float], start: float) -> float:
     """The clock at which all of a part is issued; `ready` has the registers with a result."""
-    slots = sum(_slots(i.opcode) for i in part if i.work[0] not in _FREE and _issues(i))
+    slots = sum(slots_of(i.opcode) for i in part if i.work[0] not in _FREE and issues(i))
     stored, loaded, last = start, start, start
     for i in part:
-        results, operands = _registers(i.text)
+        results, operands = registers(i.text)
         issue = max((ready.get(name, start) for name in operands), default=start)
         issue = max(issue, start)
         kinds = [a.kind for a in i.accesses]
-        if any(kind in _WRITES for kind in kinds):
+        if any(kind in WRITES for kind in kinds):
             issue = stored = max(issue, stored, loaded)
         elif kinds:
             issue = max(issue, stored)
@@ -110,24 +111,25 @@ def _end(part: Sequence[Instruction], ready: dict[str, float], start: float) -> 
     return max(last, start + slots)
 
 
-def _issues(i: Instruction) -> bool:
+def issues(i: Instruction) -> bool:
     """False for loads of parameters, which are operands of other instructions."""
     return i.work[0] != "memory" or bool(i.accesses)
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _slots(opcode: str) -> int:
+def slots_of(opcode: str) -> int:
+    """Issue slots of an instruction."""
     return expands(opcode)
 
 
 def _wait(i: Instruction) -> float:
     """Clocks from the issue of an instruction to that of one that uses its result."""
     if i.accesses:
-        return max((_access_clocks(a) for a in i.accesses if a.kind in _WAITED), default=0.0)
+        return max((_access_clocks(a) for a in i.accesses if a.kind in WAITED), default=0.0)
     unit = i.work[0]
     if unit.startswith("tensor"):
         return _TENSOR
-    return _LATENCY.get(unit, 0) + _slots(i.opcode) - 1
+    return _LATENCY.get(unit, 0) + slots_of(i.opcode) - 1
 
 
 def _access_clocks(a: Access) -> float:
@@ -140,7 +142,7 @@ def _access_clocks(a: Access) -> float:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _registers(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def registers(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The registers that an instruction writes, and those that it reads."""
     guard, _, rest = text.partition(" ") if text.startswith("@") else ("", "", text)
     _, _, listed = rest.strip().partition(" ")
@@ -152,6 +154,6 @@ def _registers(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(_found(written)), tuple(_found(read))
 
 
-def _found(parts: Sequence[str]) -> Iterator[str]:
-    for part in parts:
+def _found(operands: Sequence[str]) -> Iterator[str]:
+    for part in operands:
         yield from _REGISTER.findall(part)

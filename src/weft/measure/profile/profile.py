@@ -95,8 +95,12 @@ def profile_launch(
     run: Callable[[Observer], None],
     block: int | None = None,
     executions: int = 0,
+    blocks: Sequence[range] = (),
 ) -> Profile:
-    """Profile `run`, which performs one launch of this shape under the given observer."""
+    """Profile `run`, which performs one launch of this shape under the given observer.
+
+    With `blocks`, only these ranges of the grid's blocks run, and counters are theirs.
+    """
     # imported here to keep plain launches fast
     from weft.device.sim.tools.counters.sampling import Sampling
     from weft.device.sim.tools.counters.tracing import Tracing
@@ -110,6 +114,7 @@ def profile_launch(
         if executions
         else Sampling(held, resident, block=block)
     )
+    counting.blocks = blocks
     run(counting)
     counts = counting.counts
     assert counts is not None, "a launch that ends has been observed"

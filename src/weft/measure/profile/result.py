@@ -16,6 +16,7 @@ from weft.values.analysis import AnalysedProfile
 if TYPE_CHECKING:  # a process that only launches kernels imports none of these
     from weft.measure.profile.difference import Changes
     from weft.values.analysis import Advice, Curve, Roofline, Section
+    from weft.values.prediction import Prediction
 
 
 class Profile(AnalysedProfile):
@@ -30,6 +31,7 @@ class Profile(AnalysedProfile):
     modelled       the names in `totals` that are estimates; all others are exact
     samples        the addresses that some warps accessed
     measured       seconds on a real GPU, where the arrays are on one
+    predicted      the modelled time of one launch, and what bounds it
 
     >>> p = weft.profile(module.scale[1, 32], x, 1.0, 4)
     >>> print(p.roofline.bound)
@@ -68,6 +70,17 @@ class Profile(AnalysedProfile):
         from weft.measure.profile.cliffs import curves
 
         return curves(self.launch, self.model)
+
+    @cached_property
+    def predicted(self) -> Prediction:
+        """The predicted time of one launch on this GPU: seconds, bound, stalls by line."""
+        return self.predict()
+
+    def predict(self, gpu: str | None = None) -> Prediction:
+        """The predicted time of one launch on a GPU by name, e.g. "a100"."""
+        from weft.measure.profile.prediction.duration import predict
+
+        return predict(self, gpu)
 
     def compare(self, other: Profile) -> Changes:
         """The changes from this profile to another one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ from weft.errors import DeviceError
 from weft.measure.profile import merge, record
 from weft.measure.profile.profile import profile_launch
 from weft.measure.profile.result import Profile
+from weft.values.timeline import Activity
+
+OnKernel = Callable[[int, Profile, LaunchRequest], None]
+"""Called with the number of the profile that a launch was added to, its own profile, itself."""
 
 
 class Recording:
@@ -28,6 +32,9 @@ class Recording:
     block, executions   as in `profile`
     seen     kernel -> the number of its launches, profiled or not
     fault    the error of a kernel that failed; then there is no report
+    timeline    whether the activities of the program are recorded too; `on_kernel` is called after
+                each profiled launch
+    activities  what the program asked of the GPU, in order
     """
 
     def __init__(
@@ -37,12 +44,17 @@ class Recording:
         launch: int | None = None,
         block: int | None = None,
         executions: int = 0,
+        timeline: bool = False,
     ) -> None:
         self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
         self._kernel, self._launch = kernel, launch
         self._block, self._executions = block, executions
-        self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch}
+        self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch, "timeline": timeline}
+        self.timeline = timeline
+        self.on_kernel: OnKernel | None = None
+        self.activities: list[Activity] = []
         self._profiles: dict[tuple[object, ...], Profile] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
         self._lock = threading.Lock()
         self.seen: dict[str, int] = {}
         self.fault = ""
@@ -72,10 +84,14 @@ class Recording:
             place = merge.key(profile)
             before = self._profiles.get(place)
             self._profiles[place] = profile if before is None else merge.add(before, profile)
+            number = self._numbers.setdefault(place, len(self._numbers))
+        if self.on_kernel is not None:
+            self.on_kernel(number, profile, request)
 
     def to_record(self) -> dict[str, Any]:
         """The state as JSON, for `add_record`."""
-        return {**record.dump(self.profiles), "seen": self.seen, "fault": self.fault}
+        state = {"seen": self.seen, "fault": self.fault, "activities": self.activities}
+        return {**record.dump(self.profiles), **state}
 
     def add_record(self, path: str) -> None:
         """Add the record of another process, if that process wrote one."""
@@ -83,6 +99,7 @@ class Recording:
         if text:
             record_data = json.loads(text)
             self.seen, self.fault = record_data["seen"], record_data["fault"]
+            self.activities = [Activity(*row) for row in record_data["activities"]]
             for profile in record.load(path, Profile):
                 self._profiles[merge.key(profile)] = profile
 
@@ -105,12 +122,6 @@ def plain(kernel: str) -> str:
 @contextmanager
 def recording(recorder: Recording, *, one_thread: bool = False) -> Iterator[Recording]:
     """Profile launches on simulated GPUs inside of the block: of this process, or this thread."""
-    if one_thread:
-        with settings.in_this_thread(recorder):
-            yield recorder
-        return
-    before, settings.current = settings.current, recorder
-    try:
+    used = settings.in_this_thread if one_thread else settings.in_this_process
+    with used(recorder):
         yield recorder
-    finally:
-        settings.current = before

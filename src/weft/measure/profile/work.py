@@ -17,7 +17,15 @@ import re
 from collections.abc import Sequence
 
 from weft.ptx import isa
-from weft.ptx.isa.columns import Control, Participants, ResultForm, Waits, WorkUnit
+from weft.ptx.isa.columns import (
+    AsyncStep,
+    Completion,
+    Control,
+    Participants,
+    ResultForm,
+    Waits,
+    WorkUnit,
+)
 
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
@@ -64,6 +72,21 @@ def is_multiply_add(opcode: str) -> bool:
     return result(opcode) is ResultForm.PRODUCT_SUM and work(parts)[0].startswith("fp")
 
 
+_REMOVED = (
+    ResultForm.COPY,
+    ResultForm.ADDRESS,
+    ResultForm.NEGATION,
+    ResultForm.NOT,
+    ResultForm.CONVERSION,
+)
+
+
+@functools.cache
+def is_removed(opcode: str) -> bool:
+    """An instruction that the assembler makes an operand of others: a move, a sign, a widening."""
+    return result(opcode) in _REMOVED
+
+
 def joins_block(opcode: str) -> bool:
     """An instruction in which the threads of a block take part: a barrier."""
     return _row(opcode.split(".")).participants is Participants.BLOCK
@@ -90,6 +113,13 @@ def waits_at_barrier(opcode: str) -> bool:
         return True
     of_blocks = row.participants in (Participants.BLOCK, Participants.CLUSTER)
     return row.waits is Waits.PARTICIPANTS and of_blocks
+
+
+@functools.cache
+def copy_step(opcode: str) -> AsyncStep | None:
+    """The step of asynchronous copies by groups that an instruction does; None if it does none."""
+    part = _row(opcode.split(".")).async_
+    return part.step if part is not None and part.by is Completion.GROUP else None
 
 
 def reads_parameter(opcode: str) -> bool:

@@ -1,0 +1,81 @@
+"""The tables of docs/predict.md, from benchmarks/records/predict.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.device import models
+from weft.measure.profile.prediction import judge
+from weft.measure.profile.prediction.constants import JUDGED
+
+RECORD = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "predict.jsonl"
+Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
+Row = dict[str, Any]
+
+
+def rows() -> list[Row]:
+    """The rows of the record."""
+    return [json.loads(line) for line in RECORD.read_text("utf-8").splitlines()]
+
+
+def errors(table: Table) -> str:
+    """The published errors, beside what is wanted."""
+    every = rows()
+    held = [r for r in every if not judge.is_for_fit(r)]
+    fitted = [r for r in every if judge.is_for_fit(r)]
+    body = []
+    blind = [r for r in held if r["blind"]]
+    groups = (("judged", held), ("of these, counted later", blind), ("fitted to", fitted))
+    for label, some in groups:
+        j = judge.judge(some)
+        pairs = f"{j.ordered:.0%} of {j.pairs}"
+        body.append((label, j.rows, *(f"{x:.0%}" for x in (j.median, j.most, j.within)), pairs))
+    body.append(("wanted", "", "15 %", "35 %", "90 %", "95 %"))
+    header = ("rungs and sizes", "number#", "median error#", "90th percentile#",
+              "within 35 %#", "pairs in order#")  # fmt: skip
+    return table(header, body)
+
+
+def by_ladder(table: Table) -> str:
+    """Errors and rank correlation of each ladder, on the rungs that were not fitted."""
+    held = [r for r in rows() if not judge.is_for_fit(r)]
+    body = []
+    for name in sorted({r["ladder"] for r in held}):
+        own = [r for r in held if r["ladder"] == name]
+        j = judge.judge(own)
+        # Rungs are compared at one size: that of most rungs.
+        cases = [r["case"] for r in own]
+        main = max(sorted(set(cases)), key=cases.count)
+        rank = judge.rank_correlation([r for r in own if r["case"] == main])
+        worst = max(own, key=judge.error)
+        ratio = judge.predicted(worst) / worst["measured"]
+        body.append(
+            (
+                name,
+                j.rows,
+                f"{j.median:.0%}",
+                f"{j.ordered:.0%} of {j.pairs}" if j.pairs else "",
+                f"{rank:.2f}" if rank is not None else "",
+                f"{worst['rung']}: {ratio:.2f} x",
+            )
+        )
+    header = ("ladder", "judged#", "median error#", "pairs in order#", "rank correlation#",
+              "worst: predicted / measured")  # fmt: skip
+    return table(header, body)
+
+
+def gpus(table: Table) -> str:
+    """A sentence on the GPUs that were measured, and those that were not."""
+    known = ", ".join(f"`{key}`" for key in JUDGED)
+    rest = ", ".join(f"`{key}`" for key in models.names() if key not in JUDGED)
+    return f"Judged by measured times: {known}.\n\nNever measured, rates of data sheets: {rest}."
+
+
+TABLES: dict[str, Callable[[Table], str]] = {
+    "prediction_errors": errors,
+    "prediction_ladders": by_ladder,
+    "predicted_gpus": gpus,
+}

@@ -1,0 +1,1 @@
+"""The time of a launch on a GPU, predicted from its counters."""

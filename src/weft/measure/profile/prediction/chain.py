@@ -1,0 +1,176 @@
+"""Models how long a warp takes when no unit is busy, and where it waits.
+
+The code is split at branches, as in `latency`. An instruction issues when its operands are ready;
+the assembler may reorder independent ones. A wait is charged to the instruction that waits, under
+ncu's name of the stall reason. Latencies are those of an H200.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from weft.measure.profile.latency import (
+    WAITED,
+    WRITES,
+    issues,
+    needed,
+    registers,
+    slots_of,
+)
+from weft.measure.profile.prediction import constants as c
+from weft.measure.profile.prediction.loops import pieces
+from weft.measure.profile.work import copy_step, is_removed, joins_block, waits_at_barrier
+from weft.ptx.isa.columns import AsyncStep
+from weft.values.profile import Access, Instruction, Profile
+
+LONG, SHORT, WAIT, BARRIER = "long scoreboard", "short scoreboard", "wait", "barrier"
+SELECTED = "selected"
+"""An instruction issues: no stall."""
+
+Stalls = dict[tuple[int, str], float]
+"""(index of an instruction, reason) -> clocks of all warps."""
+
+
+@dataclass
+class _Warp:
+    """Results that a warp waits for: register -> (clock, reason); completions of copies."""
+
+    ready: dict[str, tuple[float, str]] = field(default_factory=dict)
+    copies: float = 0.0
+    groups: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The clocks of all warps without competition, and their waits."""
+
+    clocks: float
+    stalls: Mapping[tuple[int, str], float]
+
+
+def chain(p: Profile, dram: float) -> Chain:
+    """The time of all warps; `dram` is the fraction of L2 reads that go to DRAM."""
+    times, stalls, total = needed(p), defaultdict[tuple[int, str], float](float), 0.0
+    for piece in pieces(p):
+        warp, own = _Warp(), Stalls()
+        code = [_step(i, dram) for i in piece.code] * max(1, piece.rounds)
+        end = _walk(code, warp, 0.0, dram, own)
+        if piece.rounds:
+            own = Stalls()
+            start, end = end, _walk(code, warp, end, dram, own)
+            end = (end - start) / piece.rounds
+        count = times[piece.code[0].index]
+        total += count * end
+        for key, clocks in own.items():
+            stalls[key] += count * clocks / max(1, piece.rounds)
+    return Chain(total, stalls)
+
+
+class _Step(NamedTuple):
+    """An instruction as the walk needs it, which passes it several times."""
+
+    of: Instruction
+    results: tuple[str, ...]
+    operands: tuple[str, ...]
+    writes: bool
+    accesses: bool
+    barrier: bool
+    copies: AsyncStep | None
+    slots: int
+    wait: float
+    why: str
+
+
+def _step(i: Instruction, dram: float) -> _Step:
+    results, operands = registers(i.text)
+    wait, why = _latency(i, dram)
+    return _Step(
+        of=i,
+        results=results,
+        operands=operands,
+        writes=any(a.kind in WRITES for a in i.accesses),
+        accesses=bool(i.accesses),
+        barrier=joins_block(i.opcode) or waits_at_barrier(i.opcode),
+        copies=copy_step(i.opcode),
+        slots=0 if is_removed(i.opcode) or not issues(i) else slots_of(i.opcode),
+        wait=wait,
+        why=why,
+    )
+
+
+def _walk(code: Sequence[_Step], warp: _Warp, start: float, dram: float, stalls: Stalls) -> float:
+    """The clock at which all of a piece of code is issued."""
+    stored = loaded = fence = last = start
+    for i in code:
+        issue, reason = start, WAIT
+        for name in i.operands:
+            clock, why = warp.ready.get(name, (start, WAIT))
+            if clock > issue:
+                issue, reason = clock, why
+        if i.writes:
+            issue = stored = max(issue, stored, loaded, fence)
+        elif i.accesses:
+            issue = max(issue, stored, fence)
+            loaded = max(loaded, issue)
+        if i.barrier:
+            issue = max(issue, stored, loaded, last) + c.BARRIER_CLOCKS
+            fence, reason = issue, BARRIER
+        elif i.copies is not None:
+            issue, fence, reason = _copy(i.of, i.copies, warp, (issue, fence), dram)
+        if issue > last + 1:
+            key = i.of.index, reason
+            stalls[key] = stalls.get(key, 0.0) + issue - last - 1
+        last = max(last, issue)
+        for name in i.results:
+            warp.ready[name] = issue + i.wait, i.why
+    return max(last, start + sum(i.slots for i in code))
+
+
+def _copy(
+    i: Instruction, step: AsyncStep, warp: _Warp, at: tuple[float, float], dram: float
+) -> tuple[float, float, str]:
+    """Issue a copy, close a group of copies, or wait for one: (issue, fence, reason)."""
+    issue, fence = at
+    if step is AsyncStep.WAIT:
+        digits = [word for word in i.text.rstrip("; ").split() if word.isdigit()]
+        left = int(digits[-1]) if digits else 0
+        done = warp.groups[-1 - left] if len(warp.groups) > left else issue
+        return max(issue, done), max(fence, done), LONG
+    if step is AsyncStep.COMMIT:
+        warp.groups.append(warp.copies)
+        return issue, fence, WAIT
+    far = [a for a in i.accesses if a.space == "global"]
+    latency = max((access_clocks(a, dram) for a in far), default=0.0)
+    warp.copies = max(warp.copies, issue + latency)
+    return issue, fence, WAIT
+
+
+def _latency(i: Instruction, dram: float) -> tuple[float, str]:
+    """Clocks until the result of an instruction can be used, and the reason of that wait."""
+    if i.accesses:
+        waited = [a for a in i.accesses if a.kind in WAITED]
+        clocks = max((access_clocks(a, dram) for a in waited), default=0.0)
+        near = all(a.space == "shared" for a in waited)
+        return clocks, SHORT if near else LONG
+    unit = i.work[0]
+    if is_removed(i.opcode):
+        return 0.0, WAIT
+    if unit.startswith("tensor"):
+        return c.TENSOR_CLOCKS, WAIT
+    # What becomes several instructions, such as a division, is a chain of them.
+    clocks = c.UNIT_CLOCKS.get(unit, 0.0) * slots_of(i.opcode)
+    return clocks, SHORT if unit == "special" else WAIT
+
+
+def access_clocks(a: Access, dram: float) -> float:
+    """The latency of an access: of the levels at which its sectors are found, on average."""
+    if a.space in ("shared", "cluster"):
+        return c.SHARED_CLOCKS + max(0.0, a.wavefronts / a.requests - 1)
+    if a.kind == "atomic":
+        return c.ATOMIC_CLOCKS
+    missed = a.sectors_missed / a.sectors if a.sectors else 0.0
+    beyond = (c.L2_CLOCKS - c.L1_CLOCKS) + dram * (c.DRAM_CLOCKS - c.L2_CLOCKS)
+    return c.L1_CLOCKS + missed * beyond

@@ -1,0 +1,189 @@
+"""Computes what a launch asks of each unit of a GPU, from the counters of all or some blocks.
+
+    Demand
+      units     seconds that each unit needs at the rates of the table, if it alone were in use
+      latency   seconds of the warps without competition, over all waves
+      wave      seconds of one clock per wave: what a clock more per block costs
+      chain     where they wait
+
+The counters of some blocks are scaled to the grid. Distinct bytes of an array are scaled as well,
+up to its size. A block that reads a byte again finds it in L2, unless the resident blocks read more
+than L2 keeps in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.device.models import GpuModel
+from weft.measure.profile import floor
+from weft.measure.profile.cliffs import fit
+from weft.measure.profile.latency import issues, needed, slots_of
+from weft.measure.profile.prediction.chain import Chain, chain
+from weft.measure.profile.traffic import MEASURED_L2, SURVIVES
+from weft.measure.profile.work import is_removed, is_warpgroup_product
+from weft.values.profile import BULK, Access, Array, Profile
+
+FEW_WAVES = 8
+"""Up to so many waves, the last one counts as a whole one."""
+CHIP = ("DRAM", "atomics")
+"""Units of the whole GPU; every SM has the others."""
+TAGS = "L1 tags"
+"""The unit that looks up lines of 128 bytes: one step per SM and clock."""
+SAME_LINE = 0.7e9
+"""Atomic operations per second on one line: 1.37e9 of integers at one address, 0.57e9 of floats,
+0.49e9 where they are spread over a line (recorded times of the ladders histogram and reduce)."""
+FEW_LINES = 8
+"""Lines of a request up to which four are looked up in a step; of twice as many, one."""
+OTHERS = "other instructions"
+"""Instruction slots of what the assembler changes; a report adds them to the others."""
+MMA = " (mma)"
+"""Marks tensor work of warps; a warpgroup's has no mark."""
+
+
+@dataclass(frozen=True)
+class SampledLaunch:
+    """Some blocks of a launch.
+
+    profile  counters of these blocks
+    blocks   their number
+    first    the profile of one block or cluster, with `first_blocks` of them
+    """
+
+    profile: Profile
+    blocks: int
+    first: Profile
+    first_blocks: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The demand of one launch; the module docstring describes the fields."""
+
+    units: Mapping[str, float]
+    latency: float
+    wave: float
+    chain: Chain
+
+
+def demand(p: Profile, gpu: GpuModel) -> Demand:
+    """The demand of one launch whose blocks all were counted; of several, the average one."""
+    once = 1.0 / p.launches
+    again = _again_whole(p, gpu) * once
+    return _demand(p, gpu, once, _distinct(p, once, whole=True), again)
+
+
+def demand_of_sample(s: SampledLaunch, gpu: GpuModel, warm: float = 0.0) -> Demand:
+    """The demand of a launch of which some blocks were counted; `warm` bytes are in L2 already."""
+    scale = s.profile.launch.blocks / s.blocks
+    read, written = _distinct(s.profile, scale, whole=s.blocks == s.profile.launch.blocks)
+    return _demand(s.profile, gpu, scale, (max(0.0, read - warm), written), _again(s, gpu))
+
+
+def _demand(
+    p: Profile, gpu: GpuModel, scale: float, distinct: tuple[float, float], again: float
+) -> Demand:
+    blocks = p.launch.blocks
+    read, written = distinct[0] + again, distinct[1]
+    each = math.ceil(blocks / gpu.sms) / (blocks / gpu.sms) if blocks > gpu.sms else 1.0
+    units = {"DRAM": (read + written) / (gpu.memory_gb_per_s * 1e9)}
+    for u in floor.working(p, gpu):
+        if u.name != "DRAM":
+            name = u.name + (MMA if u.name.startswith("tensor") and _by_warps(p) else "")
+            units[name] = u.seconds * scale * (1.0 if u.name in CHIP else each)
+    tags = sum(map(lookups, floor.accesses(p, "global")))
+    used = floor.busy_sms(p, gpu) * gpu.boost_mhz * 1e6
+    units[TAGS] = tags * scale * each / used
+    slot = scale * each / (gpu.schedulers_per_sm * used)
+    units["instructions"], units[OTHERS] = (n * slot for n in _issued(p))
+    if "atomics" in units:
+        units["atomics"] = max(units["atomics"], _same_lines(p) * scale)
+    fetched = 32.0 * scale * sum(
+        floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in floor.READS
+    )  # fmt: skip
+    waited = chain(p, min(1.0, read / fetched) if fetched else 0.0)
+    warps = blocks * -(-p.launch.threads // gpu.warp_size)
+    resident = max(1, fit(p.launch, gpu).blocks) * gpu.sms
+    waves = blocks / resident
+    waves = math.ceil(waves) if waves <= FEW_WAVES else waves
+    wave = waves / (gpu.boost_mhz * 1e6)
+    latency = waited.clocks * scale / warps * wave
+    return Demand({n: s for n, s in units.items() if s}, latency, wave, waited)
+
+
+def _issued(p: Profile) -> tuple[float, float]:
+    """Warp instructions of kinds that the assembler keeps as they are, and others.
+
+    Moves and loads of parameters become operands. Integer arithmetic and control flow change.
+    """
+    times, kept, others = needed(p), 0.0, 0.0
+    for i in p.instructions:
+        if not i.executions or is_removed(i.opcode) or not issues(i):
+            continue
+        slots = times[i.index] * slots_of(i.opcode)
+        if i.accesses or i.work[0].startswith(("fp", "special", "tensor")):
+            kept += slots
+        else:
+            others += slots
+    return kept, others
+
+
+def _same_lines(p: Profile) -> float:
+    """Seconds of atomic operations whose lines are few: each line has its own rate."""
+    kinds = ("atomic", "reduction")
+    sectors = sum(a.sectors for a in floor.accesses(p, "global") if a.kind in kinds)
+    lines = sum(-(-min(a.read, a.written) // 128) for a in p.arrays)
+    return sectors / max(1, lines) / SAME_LINE
+
+
+def lookups(a: Access) -> float:
+    """Steps in which L1 looks up the lines of an access to global memory.
+
+    Four lines take a step, if their words lie in different banks. Where each lane has a line of its
+    own, as in a column of a matrix, they lie in the same bank.
+    """
+    if a.kind in BULK:
+        return 0.0
+    apart = min(1.0, max(0.0, (a.tags / a.requests - FEW_LINES) / FEW_LINES))
+    return a.tag_wavefronts + (a.tags - a.tag_wavefronts) * apart
+
+
+def _by_warps(p: Profile) -> bool:
+    ran = [i for i in p.instructions if i.executions and i.work[0].startswith("tensor")]
+    return not any(is_warpgroup_product(i.opcode) for i in ran)
+
+
+def _distinct(p: Profile, scale: float, *, whole: bool) -> tuple[float, float]:
+    """Bytes that are read and written at least once by one launch."""
+
+    def scaled(a: Array, part: int) -> float:
+        return part * scale if whole else min(part * scale, float(a.nbytes))
+
+    return sum(scaled(a, a.read) for a in p.arrays), sum(scaled(a, a.written) for a in p.arrays)
+
+
+def _again_whole(p: Profile, gpu: GpuModel) -> float:
+    """Bytes that L2 reads again, as the model of a profile has it."""
+    return max(0.0, p.totals["sim:dram__bytes_read.sum"] - sum(a.read for a in p.arrays))
+
+
+def _again(s: SampledLaunch, gpu: GpuModel) -> float:
+    """Bytes that blocks read again from DRAM: L2 has evicted them since their first use."""
+    p = s.first
+    fetched = 32.0 * sum(
+        floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in floor.READS
+    )
+    distinct = float(sum(a.read for a in p.arrays))
+    touched = sum(a.touched for a in p.arrays) / s.first_blocks
+    resident = min(p.launch.blocks, max(1, fit(p.launch, gpu).blocks) * gpu.sms)
+    total = sum(_distinct(s.profile, p.launch.blocks / s.blocks, whole=False))
+    sizes, kept = (np.array(x) for x in zip(*SURVIVES, strict=True))
+    # Blocks that run together may read the same bytes: at most their part of all distinct ones.
+    passed = min(touched * resident, max(touched, total * resident / p.launch.blocks))
+    survives = float(np.interp(passed, sizes * gpu.l2 / MEASURED_L2, kept))
+    more = max(0.0, fetched - distinct) / s.first_blocks
+    return more * p.launch.blocks * (1.0 - survives)

@@ -1,0 +1,98 @@
+"""Predicts the time of a launch from its profile: `duration` in seconds, `predict` with reasons.
+
+Units work at the same time, so the busiest one takes most of the time; those that are nearly as
+busy add to it. The norm of their times with a large exponent is such a sum. Latency adds to it in
+the same way, with a smaller exponent: a unit that is nearly busy makes latencies longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.device import models
+from weft.device.models import GpuModel
+from weft.measure.profile.prediction.constants import FITTED, JUDGED, Factors
+from weft.measure.profile.prediction.demand import MMA, OTHERS, TAGS, Demand, demand
+from weft.measure.profile.prediction.stalls import stalls
+from weft.values.prediction import Prediction
+from weft.values.profile import Profile
+
+LATENCY, LAUNCH, ISSUE = "latency", "launch", "instructions"
+_PARTS: Mapping[str, str] = {
+    "DRAM": "dram",
+    "L2": "l2",
+    "L1 and shared memory": "lsu",
+    TAGS: "tags",
+    "atomics": "atomics",
+    ISSUE: "issue",
+    OTHERS: "others",
+    "integer": "integer",
+}
+"""Unit -> the factor of its rate; the others are arithmetic pipes."""
+
+
+def duration(p: Profile, gpu: str | None = None) -> float:
+    """The predicted seconds of one launch of a profile, on a GPU by name or on the profile's."""
+    model = models.get(gpu or p.gpu)
+    return joined(times(demand(p, model)), FITTED)
+
+
+def predict(p: Profile, gpu: str | None = None) -> Prediction:
+    """The predicted time of a launch, what bounds it, and where its warps wait."""
+    model = models.get(gpu or p.gpu)
+    asked = demand(p, model)
+    taken = times(asked)
+    seconds = joined(taken, FITTED)
+    most = max(taken, key=lambda name: taken[name])
+    return Prediction(
+        kernel=p.launch.kernel,
+        gpu=model.key,
+        seconds=seconds,
+        bound=most if taken[most] > FITTED.launch else LAUNCH,
+        units=tuple(sorted(taken.items(), key=lambda pair: -pair[1])),
+        stalls=stalls(p, asked.chain, most, _warp_clocks(p, model, seconds)),
+        judged=model.key in JUDGED,
+        launches=p.launches,
+    )
+
+
+def times(asked: Demand, factors: Factors = FITTED) -> dict[str, float]:
+    """Unit -> the seconds that it takes alone, at the rate that real launches reach."""
+    out: dict[str, float] = {}
+    for name, seconds in asked.units.items():
+        part = getattr(factors, _factor(name))
+        plain = ISSUE if name == OTHERS else name.removesuffix(MMA)
+        out[plain] = out.get(plain, 0.0) + seconds / part
+    return {**out, LATENCY: asked.latency * factors.latency + asked.wave * factors.block}
+
+
+def joined(taken: Mapping[str, float], factors: Factors) -> float:
+    """The seconds of a launch: its units, its latency as far as it is not hidden, the launch."""
+    units = [t for name, t in taken.items() if name != LATENCY]
+    busy = norm(units, factors.sharpness)
+    return norm([busy, taken.get(LATENCY, 0.0)], factors.hiding) + factors.launch
+
+
+def norm(values: Sequence[float], exponent: float) -> float:
+    """The norm with an exponent: between the largest value and the sum."""
+    most = max(values, default=0.0)
+    if not most:
+        return 0.0
+    total: float = sum((x / most) ** exponent for x in values)
+    root: float = total ** (1.0 / exponent)
+    return most * root
+
+
+def _factor(unit: str) -> str:
+    if unit.startswith("tensor"):
+        return "mma" if unit.endswith(MMA) else "warpgroup"
+    return _PARTS.get(unit, "pipes")
+
+
+def _warp_clocks(p: Profile, gpu: GpuModel, seconds: float) -> float:
+    """Clocks of all warps while they are resident, in one launch of this time."""
+    from weft.measure.profile.cliffs import fit
+
+    warps = -(-p.launch.threads // gpu.warp_size)
+    resident = min(p.launch.blocks, max(1, fit(p.launch, gpu).blocks) * gpu.sms)
+    return seconds * gpu.boost_mhz * 1e6 * resident * warps

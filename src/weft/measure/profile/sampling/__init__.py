@@ -1,0 +1,1 @@
+"""Profiles of some blocks of a launch."""

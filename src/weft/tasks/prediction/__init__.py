@@ -1,0 +1,1 @@
+"""Predicts the times of the launches of a file."""
