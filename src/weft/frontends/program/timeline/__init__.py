@@ -1,0 +1,1 @@
+"""Records the calls, the work and the ranges of a whole program, for a timeline."""

@@ -1,0 +1,1 @@
+"""Makes a timeline of the activities of a program: modelled times, the critical path, gaps."""

@@ -1,0 +1,1 @@
+"""Renders timelines: a trace for Perfetto, tables for the terminal, a page."""
