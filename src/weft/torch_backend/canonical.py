@@ -1,0 +1,125 @@
+"""Bring a graph that AOTAutograd has traced into the form that is divided into steps."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from weft.torch_backend.writer import Writer
+
+aten = torch.ops.aten
+
+_SAME = (aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default)
+"""Operations whose result may be their operand itself, since no graph writes to it."""
+_FILLED: dict[Any, Callable[[Node], Any]] = {
+    aten.zeros_like.default: lambda n: 0,
+    aten.ones_like.default: lambda n: 1,
+    aten.full_like.default: lambda n: n.args[1],
+    aten.new_zeros.default: lambda n: 0,
+    aten.new_ones.default: lambda n: 1,
+    aten.new_full.default: lambda n: n.args[2],
+    aten.zeros.default: lambda n: 0,
+    aten.ones.default: lambda n: 1,
+}
+"""Operations whose elements are one number, and how to find it."""
+
+
+def canonical(graph: Graph) -> None:
+    """Remove operations that compute nothing, and write all constants in one way."""
+    for node in list(graph.nodes):
+        if node.target in _SAME and isinstance(node.args[0], Node):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+        elif node.target is aten.copy.default and _is_conversion(node):
+            _convert(graph, node)
+        elif node.target in _FILLED:
+            _fill(graph, node, _FILLED[node.target](node))
+        elif node.target is aten.view.default and _is_same(node):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+        elif node.target is aten.clone.default:
+            _stack_permuted(graph, node)
+    _join_items(graph)
+    graph.eliminate_dead_code()
+
+
+def _is_same(node: Node) -> bool:
+    """True if a view has the shape of its operand."""
+    source = node.args[0]
+    return isinstance(source, Node) and source.meta["val"].shape == node.meta["val"].shape
+
+
+def _stack_permuted(graph: Graph, node: Node) -> None:
+    """Stack tensors in the order in which they are copied afterwards, in one pass instead of two.
+
+    The gradient of a tensor that was divided into queries, keys and values is such a copy.
+    """
+    permuted = node.args[0]
+    if not isinstance(permuted, Node) or permuted.target is not aten.permute.default:
+        return
+    stacked: Any = permuted.args[0]
+    if stacked.target is not aten.stack.default or len(permuted.users) + len(stacked.users) > 2:
+        return
+    if not node.meta["val"].is_contiguous():
+        return
+    rank = stacked.meta["val"].dim()
+    dim = (stacked.args[1] if len(stacked.args) > 1 else 0) % rank
+    order = [d % rank for d in permuted.args[1]]
+    inner = [d - (d > dim) for d in order if d != dim]
+    with graph.inserting_before(node):
+        write = Writer(graph)
+        parts = [write(aten.permute.default, part, inner) for part in stacked.args[0]]
+        made = write(aten.stack.default, parts, order.index(dim))
+    node.replace_all_uses_with(made)
+    for each in (node, permuted, stacked):
+        graph.erase_node(each)
+
+
+def _is_conversion(node: Node) -> bool:
+    """True if a copy changes no more than the dtype."""
+    into, value = (n.meta["val"] for n in node.args[:2])
+    return bool(into.shape == value.shape and into.device == value.device)
+
+
+def _convert(graph: Graph, node: Node) -> None:
+    source = node.args[1]
+    assert isinstance(source, Node)
+    made = source
+    if source.meta["val"].dtype is not node.meta["val"].dtype:
+        with graph.inserting_before(node):
+            dtype = {"dtype": node.meta["val"].dtype}
+            made = graph.call_function(aten._to_copy.default, (source,), dtype)
+        made.meta["val"] = node.meta["val"]
+    node.replace_all_uses_with(made)
+    graph.erase_node(node)
+
+
+def _fill(graph: Graph, node: Node, number: Any) -> None:
+    value = node.meta["val"]
+    if isinstance(number, Node) or not value.is_contiguous():
+        return
+    with graph.inserting_before(node):
+        made = graph.call_function(
+            aten.full.default,
+            (list(value.shape), number),
+            {"dtype": value.dtype, "device": value.device},
+        )
+    made.meta["val"] = value
+    node.replace_all_uses_with(made)
+    graph.erase_node(node)
+
+
+def _join_items(graph: Graph) -> None:
+    """Leave one node for each of an operation's results, so that each has one lifetime."""
+    first: dict[Any, Node] = {}
+    for node in list(graph.nodes):
+        if node.target is not operator.getitem:
+            continue
+        kept = first.setdefault(node.args, node)
+        if kept is not node:
+            node.replace_all_uses_with(kept)
+            graph.erase_node(node)

@@ -1,0 +1,192 @@
+"""Divide a graph into steps: kernels of fused operations, ops of weft, operations of torch."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from weft.ops.core.layouts import memory_order
+from weft.ops.core.plan import Layout
+from weft.ops.fuse import table
+from weft.ops.fuse.groups import (
+    Apart,
+    FusionGroup,
+    Other,
+    Step,
+    grouped,
+    inputs_of,
+    is_free,
+    shape_of,
+)
+from weft.torch_backend import updates
+
+MOST_OPERANDS = 24
+"""Tensors of one kernel: more would leave a thread too few registers."""
+SMALL = 1 << 16
+"""Elements: kernels over fewer are joined with others of one shape, since launches cost most."""
+
+
+@dataclass
+class Placed:
+    """A step and the values that no later one reads.
+
+    into  results that are written to an input of the graph, by the input
+    """
+
+    step: Step
+    frees: list[Node] = field(default_factory=list)
+    into: dict[Node, Node] = field(default_factory=dict)
+
+
+def lower(graph: Graph, apart: Apart | None = None) -> list[Placed]:
+    """The steps of a graph, in the order in which they run.
+
+    apart  receives the reasons why operations are not in the kernels of their operands
+    """
+    updates.sink(graph)
+    steps, into = updates.written(_ordered(grouped(graph, _Near(), apart)))
+    placed = [Placed(s, into={n: into[n] for n in made_by(s) if n in into}) for s in steps]
+    _release(graph, placed)
+    return placed
+
+
+# ---- groups ------------------------------------------------------------------------------------
+class _Near:
+    """The groups that an operation may join: those it shares values with, and small ones.
+
+    A graph of a whole model has far more groups than an operation should look at; and one that
+    joins a group only because of its shape makes results long before they are used.
+    """
+
+    def __init__(self) -> None:
+        self._readers: dict[Node, set[int]] = defaultdict(set)
+        self._small: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        self._known = 0
+        self._counted: dict[int, int] = {}
+
+    def __call__(
+        self, node: Node, steps: Sequence[Step], place: Mapping[Node, int]
+    ) -> Iterable[tuple[int, str]]:
+        self._update(steps)
+        found: set[int] = set()
+        if table.name_of(node.target) in table.VIEWS and not _is_read_by_kernels(node):
+            for n in inputs_of(node):
+                if n in place:
+                    yield place[n], "the kernel would write the view to memory once more"
+            return
+        for n in inputs_of(node):
+            if is_free(n):
+                continue
+            if n in place:
+                found.add(place[n])
+            found |= self._readers.get(n, set())
+        value = node.meta["val"]
+        if value.numel() <= SMALL:
+            found.update(self._small[tuple(value.shape)])
+        for number in sorted(found):
+            step = steps[number]
+            if not isinstance(step, FusionGroup):
+                continue
+            why = _unfit(step, node)
+            if not why:
+                for n in inputs_of(node):  # should it join; too many numbers do no harm
+                    self._readers[n].add(number)
+            yield number, why
+
+    def _update(self, steps: Sequence[Step]) -> None:
+        for number in range(self._known, len(steps)):
+            step = steps[number]
+            if not isinstance(step, FusionGroup):
+                continue
+            for n in inputs_of(step.nodes[0]):
+                self._readers[n].add(number)
+            if math.prod(step.space) <= SMALL:
+                self._small[step.space].append(number)
+        self._known = len(steps)
+
+
+def _is_read_by_kernels(node: Node) -> bool:
+    """True if a view is an operand of fused operations alone, or small."""
+    if node.meta["val"].numel() <= SMALL:
+        return True
+    fused = (*table.REDUCTIONS, *table.VARIANCES, *table.VIEWS)
+    return all(updates.is_elementwise(u) or table.name_of(u.target) in fused for u in node.users)
+
+
+def _unfit(group: FusionGroup, node: Node) -> str:
+    """The reason why a group may not have one more operation: operands, or memory orders."""
+    operands = {*group.arguments, *(n for n in inputs_of(node) if not is_free(n))}
+    written = [n for n in group.nodes if any(u not in group.nodes for u in n.users)]
+    if len(operands) + len(written) > MOST_OPERANDS:
+        return f"one kernel would have more than {MOST_OPERANDS} tensors"
+    first = next((n for n in group.nodes if shape_of(n) == group.space), None)
+    if shape_of(node) != group.space or first is None or _order(first) == _order(node):
+        return ""
+    return "its result has another memory order than the kernel's"
+
+
+def _order(node: Node) -> Any:
+    value = node.meta["val"]
+    return memory_order(Layout(value.dtype, tuple(value.shape), tuple(value.stride()), 16))
+
+
+# ---- order and lifetimes -----------------------------------------------------------------------
+def made_by(step: Step) -> list[Node]:
+    """The values that a step makes."""
+    return step.results if isinstance(step, FusionGroup) else [step.node]
+
+
+def read_by(step: Step) -> list[Node]:
+    """The values that a step reads."""
+    if isinstance(step, FusionGroup):
+        return [*step.arguments, *step.states]
+    return inputs_of(step.node)
+
+
+def _ordered(steps: Sequence[Step]) -> list[Step]:
+    """Steps in the same order, but constants not before the first step that reads them."""
+    constant = {
+        s.node: s
+        for s in steps
+        if isinstance(s, Other) and not inputs_of(s.node) and is_free(s.node)
+    }
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Other) and step.node in constant:
+            continue
+        found += [constant.pop(n) for n in read_by(step) if n in constant]
+        found.append(step)
+    return [*found, *constant.values()]
+
+
+def _release(graph: Graph, steps: Sequence[Placed]) -> None:
+    """Note after which step each value is not read any more."""
+    returned = set(next(n for n in graph.nodes if n.op == "output").all_input_nodes)
+    last: dict[Node, int] = {}
+    for number, placed in enumerate(steps):
+        kept = [n for n in made_by(placed.step) if n not in placed.into]
+        for node in (*read_by(placed.step), *kept, *placed.into.values()):
+            last[node] = number
+    for node, number in last.items():
+        if node not in returned and node.op != "get_attr":
+            steps[number].frees.append(node)
+
+
+def is_item(node: Node) -> bool:
+    """True if a node is one of several results of an operation."""
+    return node.target is operator.getitem
+
+
+def size_of(node: Node) -> int:
+    """Bytes of a value; 0 if it is not a tensor."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return 0
+    return int(value.numel() * value.element_size())
