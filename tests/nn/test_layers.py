@@ -84,7 +84,8 @@ def _same(a: Any, b: Any) -> None:
 
 def test_every_layer_has_a_test() -> None:
     classes = {n for n in dir(nn) if n[0].isupper()}
-    assert classes == {*LAYERS, *LOSSES, "Embedding"}
+    newer = {"LinearCrossEntropyLoss"} if hasattr(torch.nn, "LinearCrossEntropyLoss") else set()
+    assert classes == {*LAYERS, *LOSSES, "Embedding", *newer}
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -133,6 +134,38 @@ def test_embedding() -> None:
     got.sum().backward()
     want.sum().backward()
     _same(mine.weight.grad, torchs.weight.grad)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.nn, "LinearCrossEntropyLoss"), reason="this PyTorch has no such layer"
+)
+def test_linear_loss() -> None:
+    mine, torchs = _pair(lambda t: t.LinearCrossEntropyLoss(4, 5, bias=True, label_smoothing=0.1))
+    assert type(nn.revert(nn.convert(copy.deepcopy(torchs)))) is type(torchs)
+    inputs = [_randn(6, 4).requires_grad_() for _ in range(2)]
+    labels = torch.tensor([0, 3, 4, -100, 2, 0])
+    got, want = mine(inputs[0], labels), torchs(inputs[1], labels)
+    _same(got, want)
+    (3 * got).backward()
+    (3 * want).backward()
+    _same(inputs[0].grad, inputs[1].grad)
+    for one, two in zip(mine.parameters(), torchs.parameters(), strict=True):
+        _same(one.grad, two.grad)
+    half = _randn(6, 4).bfloat16()
+    assert mine.bfloat16()(half, labels).dtype is torchs.bfloat16()(half, labels).dtype
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.nn, "LinearCrossEntropyLoss"), reason="this PyTorch has no such layer"
+)
+def test_what_pytorch_computes_of_a_linear_loss() -> None:
+    mine, torchs = _pair(lambda t: t.LinearCrossEntropyLoss(4, 5))
+    x, shares = _randn(6, 4), _randn(6, 5).softmax(-1)
+    with pytest.warns(UserWarning, match="no kernel for probabilities as target"):
+        _same(mine(x, shares), torchs(x, shares))
+    weighted = nn.LinearCrossEntropyLoss(4, 5, weight=torch.ones(5))
+    with pytest.warns(UserWarning, match="no kernel for weight"):
+        weighted(x, torch.tensor([0, 3, 1, 1, 2, 0]))
 
 
 # ---- whole models ------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def _class(row: LayerRow) -> type:
     base: type = getattr(torch.nn, row.name)
 
     def forward(self: Any, *inputs: Any) -> Any:
-        reason = row.lacks(self) or _dtype(inputs[0])
+        reason = row.lacks(self) or _dtype(inputs[0]) or row.refuses(*inputs)
         if not reason:
             return row.call(_op(row.op), self, *inputs)
         _warn(row.name, f"this layer; weft has no kernel for {reason}")

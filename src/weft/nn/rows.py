@@ -19,12 +19,14 @@ class LayerRow:
     op      of weft.ops that computes it
     call    (op, layer, *inputs) -> the result
     lacks   (layer) -> the options that weft has no kernel for, as text; "" if it has them all
+    refuses (*inputs) -> the inputs that weft has no kernel for, as text; "" if it has them all
     """
 
     name: str
     op: str
     call: Callable[..., Any]
     lacks: Callable[[Any], str] = lambda layer: ""
+    refuses: Callable[..., str] = lambda *inputs: ""
 
 
 # ---- options that are left to PyTorch ----------------------------------------------------------
@@ -56,16 +58,20 @@ def _convolution(name: str) -> LayerRow:
 def _batch_norm(name: str) -> LayerRow:
     def call(op: Any, m: Any, x: Any) -> Any:
         m._check_input_dim(x)
-        momentum = 0.0 if m.momentum is None else m.momentum
-        if m.training and m.track_running_stats and m.num_batches_tracked is not None:
-            m.num_batches_tracked.add_(1)
-            if m.momentum is None:  # a cumulative average
-                momentum = 1.0 / float(m.num_batches_tracked)
+        training, momentum = m.training, 0.0 if m.momentum is None else m.momentum
+        # torch looks up parameters and buffers in Python: each once.
+        mean, var = m.running_mean, m.running_var
+        if training and m.track_running_stats:
+            count = m.num_batches_tracked
+            if count is not None:
+                count.add_(1)
+                if m.momentum is None:  # a cumulative average
+                    momentum = 1.0 / float(count)
+        elif training:
+            mean = var = None
         # Without running statistics, those of the batch are used in evaluation as well.
-        training = m.training or (m.running_mean is None and m.running_var is None)
-        kept = not m.training or m.track_running_stats
-        mean, var = (m.running_mean, m.running_var) if kept else (None, None)
-        return op(x, mean, var, m.weight, m.bias, training, momentum, m.eps)
+        of_batch = training or (mean is None and var is None)
+        return op(x, mean, var, m.weight, m.bias, of_batch, momentum, m.eps)
 
     return LayerRow(name, "batch_norm", call)
 
@@ -114,6 +120,32 @@ def _loss(name: str, op: str, *options: str) -> LayerRow:
     return LayerRow(name, op, loss, _old_reduction)
 
 
+def _linear_loss(op: Any, m: Any, x: Any, target: Any) -> Any:
+    ignored = -100 if m.ignore_index is None else m.ignore_index
+    given = x, m.linear.weight, target, m.linear.bias, ignored, m.reduction, m.label_smoothing
+    return op(*given).to(x.dtype)  # the op's loss is in float32
+
+
+def _linear_loss_options(layer: Any) -> str:
+    found = [
+        n for n in ("out_features", "weight", "options") if getattr(layer, n) not in (None, ())
+    ]
+    return ", ".join(found) or _old_reduction(layer)
+
+
+def _probabilities(x: Any, target: Any) -> str:
+    return "probabilities as target" if target.is_floating_point() else ""
+
+
+OF_NEW_VERSIONS = tuple(
+    row for row in (
+        LayerRow("LinearCrossEntropyLoss", "linear_cross_entropy", _linear_loss,
+            _linear_loss_options, _probabilities),
+    ) if hasattr(torch.nn, row.name)
+)  # fmt: skip
+"""Layers that old versions of PyTorch do not have."""
+
+
 ROWS = (
     _convolution("Conv1d"), _convolution("Conv2d"),
     LayerRow("Linear", "linear", lambda op, m, x: op(x, m.weight, m.bias)),
@@ -152,5 +184,6 @@ ROWS = (
     _loss("BCELoss", "binary_cross_entropy", "weight"),
     _loss("BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "weight", "pos_weight"),
     _loss("KLDivLoss", "kl_div", "log_target"),
+    *OF_NEW_VERSIONS,
 )  # fmt: skip
 """Every layer of `weft.nn`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,12 @@ def save(training: Training, path: Path) -> None:
         "optimiser": training.step.parts.optimiser.state_dict(), "done": training.done,
         "history": history, "seed": training.settings.seed, "batch": _batch(training),
     }  # fmt: skip
+    write(path, state)
+
+
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Write a file; a write that is interrupted leaves the file before it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A write that is interrupted leaves the checkpoint before it.
     part = path.with_name(f"{path.name}.part")
     torch.save(state, part)
     part.replace(path)
@@ -37,7 +42,7 @@ def save(training: Training, path: Path) -> None:
 
 def load(training: Training, path: Path) -> None:
     """Restore the training from a checkpoint."""
-    state = _read(path, training.device)
+    state = read(path, training.device, KEYS)
     same = (training.settings.seed, _batch(training))
     if (state["seed"], state["batch"]) != same:
         raise ArgumentError(
@@ -52,7 +57,8 @@ def load(training: Training, path: Path) -> None:
     training.history.stopped = False
 
 
-def _read(path: Path, device: torch.device) -> dict[str, Any]:
+def read(path: Path, device: torch.device, keys: Set[str]) -> dict[str, Any]:
+    """The content of a checkpoint, which must have the keys."""
     if not path.is_file():
         raise ArgumentError("there is no such checkpoint", got=str(path))
     try:
@@ -60,7 +66,7 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         first = str(error).partition("\n")[0]
         raise _wrong(path, first) from None
-    if not isinstance(state, dict) or not state.keys() >= KEYS:
+    if not isinstance(state, dict) or not state.keys() >= keys:
         names = ", ".join(map(str, state)) if isinstance(state, dict) else ""
         raise _wrong(path, f"a {type(state).__name__} {names}".rstrip()[:80])
     return state

@@ -39,14 +39,18 @@ class TrainingStep:
 
     def __init__(self, parts: Parts, batch: int, device: torch.device, graph: bool) -> None:
         self.parts = parts
-        self.pixels = torch.zeros(batch, 1, 28, 28, device=device)
-        self.classes = torch.zeros(batch, dtype=torch.int64, device=device)
+        self.pixels, self.classes = self._buffers(batch, device)
         self.loss = torch.zeros((), device=device)
         # The gradient of the loss; given, because PyTorch's would be one more kernel.
         self._one = torch.ones((), device=device)
         self._differentiable = self.loss
         self.graphed, self._done = graph and device.type == "cuda", 0
         self._graph: Any = None
+
+    def _buffers(self, batch: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """The memory of a batch: the network's input, and what the loss compares."""
+        pixels = torch.zeros(batch, 1, 28, 28, device=device)
+        return pixels, torch.zeros(batch, dtype=torch.int64, device=device)
 
     @property
     def stages(self) -> dict[str, Callable[[], None]]:

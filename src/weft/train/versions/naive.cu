@@ -20,8 +20,7 @@ __device__ float block_sum(float mine) {  // of all 256 threads
     if (i >= (count)) return;
 
 extern "C" {
-// ---- forward
-// ----------------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 __global__ void convolution(const float* x, const float* w, float* y, int images, int from, int to,
                             int side) {
     THREAD(images * to * side * side)
@@ -103,8 +102,7 @@ __global__ void mean_loss(const float* losses, float* loss, int images) {
     if (threadIdx.x == 0) *loss = sum / images;
 }
 
-// ---- backward
-// ---------------------------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 __global__ void linear_input(const float* dy, const float* w, float* dx, int images, int from,
                              int to) {
     THREAD(images * from)
@@ -193,8 +191,7 @@ __global__ void convolution_weight(const float* dy, const float* x, float* dw, i
     dw[i] = sum;
 }
 
-// ---- update
-// -----------------------------------------------------------------------------------------------
+// ---- update -------------------------------------------------------------------------------------
 __global__ void sgd(float* w, const float* dw, float* speed, float rate, float momentum,
                     int count) {
     THREAD(count)

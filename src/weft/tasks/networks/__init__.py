@@ -1,0 +1,1 @@
+"""The tasks of `weft bench networks` and `weft train gpt`."""
