@@ -15,7 +15,9 @@ import pytest
 import weft
 from limits import PROCESS_SECONDS
 from weft.frontends.pytorch import gpu_times
-from weft.report import model
+from weft.measure.timeline import operations
+from weft.report.model import operations as model
+from weft.report.timeline import trace as traces
 from weft.values.model import Call, GpuKernel, ModelProfile, Origin, grouped
 
 SCRIPT = """\
@@ -151,9 +153,11 @@ def test_kernels_of_weft(profiled: Any) -> None:
 
 
 def test_trace_has_every_operation_in_order(profiled: Any) -> None:
-    data, trace = profiled
-    events = [e for e in trace["traceEvents"] if e.get("tid") == "operations"]
-    assert len(events) == sum(r["calls"] for r in data["rows"])
+    _, trace = profiled
+    events = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "kernel"]
+    names = [e["name"] for e in events]
+    assert {"aten::addmm", "aten::mm", "twice"} <= set(names)
+    assert "aten::uniform_" not in names, "parameters are made on the host"
     assert all(a["ts"] <= b["ts"] for a, b in itertools.pairwise(events))
     assert any(e["ph"] == "C" and e["args"]["bytes"] > 0 for e in trace["traceEvents"])
 
@@ -211,10 +215,17 @@ def test_view_of_measured_times() -> None:
 
 
 def test_trace_of_measured_times() -> None:
-    events = model.trace(MEASURED)["traceEvents"]
-    on = {e["name"]: (e["ts"], e["dur"]) for e in events if e.get("tid") == "operations"}
+    timeline = operations.measured("net.py", "H200", MEASURED)
+    assert timeline.clock == "measured" and timeline.overlap == 0
+    events = traces.trace(timeline)["traceEvents"]
+    lanes = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    on = {
+        e["name"]: (e["ts"], e["dur"]) for e in events
+        if e["ph"] == "X" and lanes.get(e["tid"]) == "operations"
+    }  # fmt: skip
     assert on["aten::mm"] == pytest.approx((0, 500)) and on["aten::add"] == pytest.approx((600, 20))
-    assert [e["name"] for e in events if e.get("tid") == "stream 3"] == ["add"]
+    streams = [e["name"] for e in events if e["ph"] == "X" and lanes.get(e["tid"]) == "stream 3"]
+    assert streams == ["add"]
 
 
 def call(name: str, seconds: float, **kind: Any) -> Call:

@@ -28,6 +28,7 @@ from weft.measure.bench.bench import to_time
 from weft.measure.check import buffers, input_data, user_file
 from weft.measure.check.check import check
 from weft.measure.op import Op
+from weft.measure.profile.prediction.duration import duration
 from weft.measure.profile.profile import profile
 from weft.measure.profile.session import Recording, recording
 from weft.progress import Notify
@@ -146,10 +147,11 @@ def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, 
         runner = Runner(rung, op, sms=model.sms, empty=zeros)
         check(op, runner, device=device, arrays=rung.arrays)
         facts: Mapping[str, float] = {}
+        predicted = 0.0
         if device == "sim":
-            facts = count(op, runner, model)
+            facts, predicted = count(op, runner, model)
             counters.verify(str(rung.path.name), rung.expect, facts)
-        return RungResult(**header, facts=facts), runner
+        return RungResult(**header, facts=facts, predicted=predicted), runner
     except MissingDependency as error:
         return RungResult(**header, missing=str(error)), None
     except Exception as error:  # a rung is user code: any exception is its failure
@@ -173,12 +175,17 @@ def prepare(rung: Rung, device: str) -> None:
         import weft.numba  # noqa: F401
 
 
-def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
-    """The counters of a rung on the first case; empty if it launches no kernel."""
+def count(op: Op, runner: Runner, model: GpuModel) -> tuple[dict[str, float], float]:
+    """The counters of a rung on the first case, and its predicted seconds.
+
+    Both are empty if it launches no kernel.
+    """
     if runner.rung.language == "Python":  # slow CPU loops without kernels
-        return {}
+        return {}, 0.0
     profiles, results = profiled(op, runner, model)
-    return counters.facts(profiles, results) if profiles else {}
+    if not profiles:
+        return {}, 0.0
+    return counters.facts(profiles, results), sum(p.launches * duration(p) for p in profiles)
 
 
 def profiled(op: Op, runner: Runner, model: GpuModel) -> tuple[list[Profile], int]:

@@ -4,7 +4,8 @@
 
 `a` is a parameter `const __grid_constant__ weft::TensorMap a`, `A` an array, and the sizes of a box
 are expressions of the sizes. A box of more dimensions than the array has takes it as one of many:
-`A[1, 128, 64]`.
+`A[1, 128, 64]`. The dimensions of an array may be taken in another order, that of its numbers:
+`A:0213[1, 64, 1, 64]` exchanges the second and the third.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ from weft.errors import ArgumentError
 from weft.kernels.tensor_map import tensor_map
 from weft.measure.expressions import wholes
 
-_MAP = re.compile(r"(\w+)\s*=\s*(\w+)\[(.+)\](?:\s+swizzle\s+(\d+))?$")
+_MAP = re.compile(r"(\w+)\s*=\s*(\w+)(?::(\d+))?\[(.+)\](?:\s+swizzle\s+(\d+))?$")
 _COMMENT = re.compile(r"^// map:\s*(.*?)\s*$", re.MULTILINE)
 
 
 class MapSpec(NamedTuple):
-    """The map of an array: its name, the array's, the sizes of a box, and the swizzle's bytes."""
+    """The map of an array: its name, the array's, the sizes of a box, and the swizzle's bytes.
+
+    order  numbers of the array's dimensions in the order of the box; "": as they are
+    """
 
     name: str
     array: str
     box: str
     swizzle: int
+    order: str = ""
 
     def made(self, values: Mapping[str, Any], sizes: Mapping[str, int | float]) -> Any:
         """The map of an array of `values`."""
@@ -37,9 +42,20 @@ class MapSpec(NamedTuple):
                 got=self.array,
                 allowed=", ".join(values),
             )
-        array, box = values[self.array], wholes(self.box, sizes)
+        array, box = self._ordered(values[self.array]), wholes(self.box, sizes)
         array = array[(None,) * (len(box) - array.ndim)]
         return tensor_map(array, box, swizzle=self.swizzle)
+
+    def _ordered(self, array: Any) -> Any:
+        order = tuple(map(int, self.order)) if self.order else tuple(range(array.ndim))
+        if sorted(order) != list(range(array.ndim)):
+            raise ArgumentError(
+                f"the map '{self.name}' has an order that is none of its array's dimensions",
+                got=f"{self.array}:{self.order}, of {array.ndim} dimensions",
+                allowed="".join(map(str, range(array.ndim))) + " in any order",
+            )
+        permute = getattr(array, "permute", array.transpose)  # PyTorch's, else NumPy's
+        return permute(order)
 
 
 def read(text: str, where: str) -> MapSpec:
@@ -52,7 +68,7 @@ def read(text: str, where: str) -> MapSpec:
             got=text,
             allowed="NAME = ARRAY[ROWS, COLUMNS], and swizzle 32, 64 or 128 behind it",
         )
-    return MapSpec(match[1], match[2], match[3], int(match[4] or 0))
+    return MapSpec(match[1], match[2], match[4], int(match[5] or 0), match[3] or "")
 
 
 def in_source(source: str, where: str) -> Iterator[MapSpec]:

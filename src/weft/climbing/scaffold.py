@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from weft.errors import ArgumentError
@@ -62,20 +63,32 @@ FILES = {"op.py": OP, "rung_00_naive.cu": NAIVE, "rung_01_triton.py": TRITON}
 
 def new_ladder(name: str, where: Path) -> list[Path]:
     """Creates the folder; raises if it exists."""
+    folder = new_folder(name, where, "--in FOLDER")
+    return write(folder, {file: text.format(name=name) for file, text in FILES.items()})
+
+
+def new_folder(name: str, where: Path, options: str) -> Path:
+    """Make the folder of a ladder; raise for a bad name, and if it exists.
+
+    options  the command's, by which users choose another one
+    """
     if not name.isidentifier():
         raise ArgumentError(
-            "an operation's name is a C++ and Python name",
-            got=repr(name),
-            allowed="e.g. my_softmax",
+            "a ladder's name is a C++ and Python name", got=repr(name), allowed="e.g. my_softmax"
         )
     folder = where / name
     if folder.exists():
         raise ArgumentError(
             "there is something of this name already",
             got=str(folder),
-            next="take another name, or another folder: --in FOLDER",
+            next=f"take another name, or another folder: {options}",
         )
     folder.mkdir(parents=True)
-    for file, text in FILES.items():
-        (folder / file).write_text(text.format(name=name), encoding="utf-8")
-    return [folder / file for file in sorted(FILES)]
+    return folder
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files by their names; return their paths."""
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    return [folder / file for file in sorted(texts)]

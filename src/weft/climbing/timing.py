@@ -126,13 +126,14 @@ def _on_case(
         contenders[text] = Contender(_peer(text, sets, torch, op), op.inputs[0].dtype.name)
     # A small copy would fit the L2 cache and overestimate the limit.
     probed = max(moved, FLUSH * model.l2)
-    probes = _probes(op, probed, torch) if moved else {}
+    kind = bound(op, model, case)
+    probes = _probes(kind, probed, torch) if moved else {}
     contenders |= probes
     answer = _answer(op, sets[0], torch)
-    _verify(op, case, rungs, sets[0], answer, torch)
+    _verify(op, case, rungs, sets[0], answer)
     here = Selection(number=0, key=model.key)
     result = bench(contenders, sets=count, device=here, budget=BUDGET_S, bytes=moved, flops=work)
-    _verify(op, case, rungs, sets[0], answer, torch)
+    _verify(op, case, rungs, sets[0], answer)
     most = tflops(model, op.inputs[0].dtype.name)
     computing = work / (most * 1e12)
     floor = min((result[n].seconds * moved / probed for n in probes), default=computing)
@@ -155,7 +156,7 @@ def _on_case(
     for text in op.peers:
         results.peers[text] = (*results.peers.get(text, ()), taken(named[text]))
     what = f"{moved / floor / 1e12:.2f} TB/s" if probes else f"{most:.1f} TFLOP/s"
-    results.limits[repr(case)] = f"{op.ceiling}: {what}" if floor else "not known"
+    results.limits[repr(case)] = f"{kind}: {what}" if floor else "not known"
     results.machine.update(result.machine)
 
 
@@ -209,14 +210,20 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
     return run
 
 
-def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
+def bound(op: Op, model: GpuModel, case: Case) -> str:
+    """The bound of a case: few operations on many bytes are a read, whatever bounds the others."""
+    _, by = ceiling(model, *_amounts(op, case), op.inputs[0].dtype.name)
+    return "read" if op.ceiling == "compute" and by == "memory" else op.ceiling
+
+
+def _probes(kind: str, moved: float, torch: Any) -> dict[str, Contender]:
     """Contenders that measure the memory limit with as many bytes as the operation."""
-    if op.ceiling == "compute":
+    if kind == "compute":
         return {}
     # Half of the bytes are read and half are written.
     source = torch.empty(int(moved) // 8, dtype=torch.float32, device="cuda").normal_()
     target = torch.empty_like(source)
-    if op.ceiling == "copy":
+    if kind == "copy":
         copy = kernels.cuda(COPY, name="copy.cu").kernel("copy")[-(-source.numel() // 1024), 256]
         return {
             "a copy": Contender(lambda: copy(source, target, source.numel() // 4), computes=False),
@@ -262,7 +269,6 @@ def _verify(
     rungs: Sequence[tuple[Rung, Run]],
     arrays: Mapping[str, Any],
     answer: Any,
-    torch: Any,
 ) -> None:
     """Checks every rung at full size against PyTorch in float64."""
     spec = op.outputs[0]

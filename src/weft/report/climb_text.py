@@ -23,6 +23,8 @@ SUMMARY: Mapping[str, str] = {
     "instructions": "instructions",
 }
 """Counters in the summary table, and their short column names."""
+PREDICTED = "predicted"
+"""The column of modelled times."""
 
 
 def ladders(listed: Sequence[ListedLadder]) -> Iterator[Block]:
@@ -267,14 +269,19 @@ def _counted(result: ClimbResult) -> Summary | None:
     if not counted or (len(counted) < 2 and counted[0].number >= 0):
         return None
     shown = [name for name in SUMMARY if any(r.facts.get(name) for r in counted)]
+    timed = any(r.predicted for r in counted)
     rows = [
-        [f"{_mark(r)} {r.title}", *(number(r.facts[n]) if n in r.facts else "" for n in shown)]
+        [
+            f"{_mark(r)} {r.title}",
+            *(number(r.facts[n]) if n in r.facts else "" for n in shown),
+            *([f"~{words.duration(r.predicted)}" if r.predicted else ""] if timed else []),
+        ]
         for r in result.rungs
     ]
-    columns = [SUMMARY[name] for name in shown]
+    columns = [*(SUMMARY[name] for name in shown), *([PREDICTED] if timed else [])]
     on = f" on {result.counted}" if result.counted else ""
     return Summary(
-        f"counted: by the simulated GPU{on}, exact",
+        f"counted: by the simulated GPU{on}, exact{'; ~ is modelled' if timed else ''}",
         ["", *columns],
         rows,
         ("counters of a small size say why a rung is faster, not by how much",),

@@ -54,6 +54,14 @@ def view(p: AnalysedProfile) -> Iterator[Styled]:
         f"Bound by {roof.bound}: at least {words.duration(roof.bound_seconds)} (modelled).",
         "bold",
     )
+    yield predicted(p), "bold"
+
+
+def predicted(p: AnalysedProfile) -> str:
+    """The line with the predicted time of one launch."""
+    one = p.predicted
+    each = " a launch" if p.launches > 1 else ""
+    return f"Predicted: {words.duration(one.seconds)}{each} on {p.model.name}, by {one.bound}."
 
 
 def launched(launches: Sequence[Launched], note: str = "") -> Iterator[Styled]:

@@ -37,6 +37,20 @@ def trainings(histories: Sequence[History], checkpoint: str) -> Iterator[Block]:
     """A training, and the same one by PyTorch; `checkpoint` is the file that it was saved to."""
     columns = ("", "steps", "first loss", "last loss", "accuracy", "first step", "later steps")
     yield Table(columns, [_row(h) for h in histories], columns[1:])
+    yield from differences(histories, checkpoint)
+    yield from parts(histories)
+
+
+def parts(histories: Sequence[History]) -> Iterator[Block]:
+    """The times of the parts of a step, if they were measured."""
+    timed = [(h.name, h.times) for h in histories if h.times is not None]
+    if timed:
+        yield f"\ntime per step: {timed[0][1].how}", "bold"
+        yield _times(timed)
+
+
+def differences(histories: Sequence[History], checkpoint: str) -> Iterator[Block]:
+    """The end of a training that the user stopped, and how far losses of others are from it."""
     first = histories[0]
     if first.stopped:
         where = f"; {checkpoint} goes on with --resume" if checkpoint else ""
@@ -46,10 +60,6 @@ def trainings(histories: Sequence[History], checkpoint: str) -> Iterator[Block]:
         apart = max((abs(a - b) for a, b in pairs), default=0.0)
         name = f"{other.name}: losses of the first {len(pairs)} steps"
         yield f"{name} differ by {apart:.1e} at most", ""
-    timed = [(h.name, h.times) for h in histories if h.times is not None]
-    if timed:
-        yield f"\ntime per step: {timed[0][1].how}", "bold"
-        yield _times(timed)
 
 
 def _times(named: Sequence[tuple[str, PartTimes]]) -> Table:

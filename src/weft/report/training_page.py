@@ -23,19 +23,28 @@ def page(title: str, histories: Sequence[History]) -> str:
             "colour": colour,
             "steps": len(h.losses),
             "loss": f"{h.losses[-1]:.4f}" if h.losses else "",
-            "accuracy": f"{100 * h.accuracy[-1]:.2f} %" if h.accuracy else "",
+            "accuracy": _tested(h),
         }
         for h, colour in zip(histories, COLOURS, strict=False)
     ]
+    texts = any(h.validation for h in histories)
     template = jinja2.Template(PAGE.read_text(encoding="utf-8"), autoescape=True)
     text: str = template.render(
         title=title,
         rows=rows,
         loss=_chart([_smooth(h.losses) for h in histories], 0.0),
-        accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0),
+        accuracy="" if texts else _chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0),
+        tested="loss on kept text" if texts else "accuracy",
         times=_times(histories),
     )
     return text
+
+
+def _tested(history: History) -> str:
+    """The last result on data that is not trained on."""
+    if history.validation:
+        return f"{history.validation[-1]:.4f}"
+    return f"{100 * history.accuracy[-1]:.2f} %" if history.accuracy else ""
 
 
 def _times(histories: Sequence[History]) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -74,6 +75,12 @@ def _scaled(n: float) -> tuple[float, str]:
     while n >= 1024 and step < len(units) - 1:
         n, step = n / 1024, step + 1
     return n, units[step]
+
+
+def kernel(name: str) -> str:
+    """The name of a C++ kernel without its type, template arguments and parameters."""
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", plain)[0].rstrip() if name.startswith("void ") else name
 
 
 def dims(shape: tuple[int, int, int]) -> str:

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from weft.device.selection import Selection
 from weft.errors import Error
+from weft.frontends import recorded as activities
 from weft.frontends.files import is_script, runner
 from weft.measure.profile import record
 from weft.measure.profile.difference import Changes, diff
 from weft.measure.profile.result import Profile
 from weft.measure.profile.session import Recording, recording
-from weft.report import model as model_report
-from weft.tasks import model, real_gpu
+from weft.measure.timeline.operations import measured
+from weft.measure.timeline.timeline import modelled
+from weft.report.model import operations as operations_report
+from weft.tasks import real_gpu
 from weft.tasks.ended import ProgramEnded
+from weft.tasks.model import script
+from weft.tasks.model.output import to_standard_error
 from weft.tasks.program import Build, words
 from weft.values.analysis import AnalysedProfile, Launched
+from weft.values.layers import StepProfile
 from weft.values.model import ModelProfile
+from weft.values.timeline import Timeline
 
 RECORD = ".json"
 Waiting = Callable[[Path], contextlib.AbstractContextManager[Any]]
@@ -37,7 +43,7 @@ class ProfileOptions:
 
     kernel, launch  profile only kernels with this name, only this launch
     args            arguments of the program, in one string
-    counters        on a GPU: read counters also of a whole script, which is shown by times else
+    timeline        also record the calls, copies and ranges
     quiet           what the program prints goes to standard error
     """
 
@@ -47,8 +53,8 @@ class ProfileOptions:
     launch: int | None = None
     args: str = ""
     build: Build = field(default_factory=Build)
-    counters: bool = False
     quiet: bool = False
+    timeline: bool = False
 
     @property
     def flags(self) -> list[str]:
@@ -59,11 +65,17 @@ class ProfileOptions:
 
 @dataclass(frozen=True)
 class Profiled:
-    """The kernels of a file, the model of a PyTorch script, and a note on missing counters."""
+    """The kernels of a file, the operations of a PyTorch script, and a note on missing counters.
+
+    step      the step of a PyTorch script by layers; None if it calls no module
+    timeline  the timeline, if it was asked for and can be made
+    """
 
     launches: tuple[Launched, ...]
     model: ModelProfile | None = None
     note: str | None = None
+    step: StepProfile | None = None
+    timeline: Timeline | None = None
 
     @property
     def profiles(self) -> list[AnalysedProfile]:
@@ -74,12 +86,20 @@ class Profiled:
         """The record of the profiles, for JSON."""
         if self.note is not None:
             return real_gpu.dump(self.launches, self.note)
-        shown = {} if self.model is None else {"model": model_report.data(self.model)}
+        shown: dict[str, Any] = {}
+        if self.timeline is not None:
+            shown["timeline"] = self.timeline.to_dict()
+        if self.model is not None:
+            shown["model"] = operations_report.data(self.model)
+        if self.step is not None:
+            shown["step"] = self.step.to_dict()
         return {**record.dump(self.profiles), **shown}
 
 
 def profile(options: ProfileOptions) -> Profiled:
     """Profile every kernel that a file launches; launches of one kernel and shape are added up."""
+    if options.timeline:
+        _check_timeline(options)
     return _on_gpu(options) if options.device.real else _simulated(options)
 
 
@@ -87,15 +107,33 @@ def _on_gpu(options: ProfileOptions) -> Profiled:
     if options.file.suffix == RECORD:
         raise one_file(options.file)
     # Counters of ncu are for selected kernels; a model is shown as a whole, by times.
-    selected = options.counters or options.kernel is not None or options.launch is not None
+    selected = options.kernel is not None or options.launch is not None
     if not selected and is_script(options.file):
-        found = model.on_gpu(options.file, options.args, options.device, _output(options))
+        found = script.on_gpu(options.file, options.args, options.device, _output(options))
         if found is not None:
-            return Profiled((), model.value(options.file, found, []))
+            profiled = _modelled(options.file, found, ())
+            model = profiled.model if options.timeline else None
+            seen = None if model is None else measured(options.file.name, model.gpu, model.calls)
+            return replace(profiled, timeline=seen)
     launches, note = real_gpu.launched(
         options.file, options.args, options.kernel, options.launch, options.device
     )
     return Profiled(tuple(launches), note=note)
+
+
+def _check_timeline(options: ProfileOptions) -> None:
+    if options.file.suffix == RECORD:
+        raise Error(
+            "a record of profiles has no timeline",
+            got=str(options.file),
+            allowed="a script (.py), a program (.cu) or what `weft nvcc` has built",
+        )
+    if options.flags:
+        raise Error(
+            "a timeline needs every kernel",
+            got=" ".join(options.flags),
+            next="leave out --kernel and --launch, or --trace",
+        )
 
 
 def one_file(*files: Path) -> Error:
@@ -112,12 +150,15 @@ def _simulated(options: ProfileOptions) -> Profiled:
     file = options.file
     if file.suffix == RECORD:
         return Profiled(tuple(Launched(None, p) for p in Profile.load(file)))
-    models: list[model.Found] = []
-    wanted = Recording(options.device.model.key, options.kernel, options.launch)
+    models: list[script.Found] = []
+    gpu = options.device.model
+    wanted = Recording(gpu.key, options.kernel, options.launch, timeline=options.timeline)
+    if options.timeline and is_script(file):
+        activities.follow(wanted)
     with recording(wanted) as recorded, _output(options):
         settings = options.build.keywords(file)
         if is_script(file):
-            settings["on_torch"] = functools.partial(model.watch, options.device.model, models)
+            settings["on_torch"] = functools.partial(script.watch, gpu, models)
         arguments = words((), options.args)
         code = runner(file).run(str(file), arguments, device=options.device, **settings)
     if code:
@@ -126,30 +167,25 @@ def _simulated(options: ProfileOptions) -> Profiled:
         raise Error("a kernel failed, so there is no report", got=recorded.fault)
     found = next((one for one in models if one.calls([])), None)
     profiles = recorded.profiles
-    if not profiles and found is None:
+    if not profiles and found is None and not recorded.activities:
         raise _nothing(file, recorded)
     launches = tuple(Launched(None, p) for p in profiles)
-    return Profiled(launches, None if found is None else model.value(file, found, profiles))
+    result = Profiled(launches) if found is None else _modelled(file, found, profiles)
+    if not options.timeline:
+        return result
+    calls = () if result.model is None else result.model.calls
+    seen = modelled(file.name, gpu, recorded.activities, profiles, calls)
+    return replace(result, timeline=seen)
+
+
+def _modelled(file: Path, found: script.Found, profiles: Sequence[Profile]) -> Profiled:
+    model = script.value(file, found, profiles)
+    launches = tuple(Launched(None, p) for p in profiles)
+    return Profiled(launches, model, step=script.step(found, model))
 
 
 def _output(options: ProfileOptions) -> contextlib.AbstractContextManager[None]:
-    return _to_standard_error() if options.quiet else contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def _to_standard_error() -> Iterator[None]:
-    """Redirect standard output of this process and its children to standard error."""
-    # What is still in the buffer belongs to standard output.
-    sys.stdout.flush()
-    # The descriptor itself: child processes and native code do not write through `sys.stdout`.
-    stdout = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(stdout, 1)
-        os.close(stdout)
+    return to_standard_error() if options.quiet else contextlib.nullcontext()
 
 
 def _nothing(file: Path, recorded: Recording) -> Error:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from weft import progress
 from weft.device.selection import Selection
-from weft.device.sim import schedules
-from weft.device.sim.run import settings
+from weft.device.sim import printing_threads, schedules
+from weft.device.sim.run import printf, settings
 from weft.errors import Error
 from weft.frontends.files import is_script, runner, script_runner
 from weft.tasks.program import Build
@@ -26,6 +26,7 @@ class RunOptions:
     autotune      scripts: autotuners time all configurations
     show_kernels  scripts: print the kernels that torch.compile writes
     race_hint     look for data races in the background
+    printf_from   show printf of these threads alone, each line with its block and thread
     """
 
     file: Path
@@ -38,6 +39,7 @@ class RunOptions:
     autotune: bool = False
     show_kernels: bool = False
     race_hint: bool = True
+    printf_from: str = ""
 
 
 def run(options: RunOptions) -> int:
@@ -48,6 +50,8 @@ def run(options: RunOptions) -> int:
         _sanitize(options.device)
     if options.schedule:
         _schedule(options.schedule, options.device)
+    if options.printf_from:
+        _print_from(options.printf_from, options.device)
     if not options.race_hint:
         os.environ["WEFT_RACE_HINT"] = "0"  # for the process of the program
     specific = options.build.keywords(options.file, module=options.module)
@@ -76,6 +80,18 @@ def _schedule(name: str, device: Selection) -> None:
             next="leave one of them out",
         )
     os.environ[schedules.VARIABLE] = str(schedule)
+
+
+def _print_from(threads: str, device: Selection) -> None:
+    """Do what WEFT_PRINTF_FROM does, for this process and its children."""
+    printing_threads.parse(threads, "--printf-from")
+    if device.real:
+        raise Error(
+            "only the simulated GPU selects the threads that print",
+            got=f"--printf-from --device {device.word}",
+            next="leave one of them out",
+        )
+    os.environ[printf.VARIABLE] = threads
 
 
 def _sanitize(device: Selection) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.train.settings import Settings
     from weft.train.step import TrainingStep
 
-NETWORKS = ("mnist",)
+NETWORKS = ("mnist", "gpt")
 MOST_DRAFTED = 1500
 """Images of a training for which slow code that is compiled in half the time is the better deal."""
 
@@ -94,12 +94,13 @@ def train(options: TrainOptions, say: Callable[[str], None], watch: Watch) -> Tr
             allowed=", ".join(NETWORKS),
             next=f"did you mean '{near[0]}'?" if near else "",
         )
-    if options.resume and options.checkpoint is None:
-        raise ArgumentError("--resume needs --checkpoint FILE")
+    if options.network == "gpt":  # a command of its own, which options before its name hide
+        raise ArgumentError("the options of a GPT follow its name", next="weft train gpt --help")
+    check_resumable(options.resume, options.checkpoint)
     settings = with_torch("weft.train.settings").Settings(**options.settings)
     for path in (options.checkpoint, options.page):
-        _check_writable(path)
-    place = _place(options.device)
+        check_writable(path)
+    place = place_of(options.device)
     with _group(place) as group:
         if options.compare and group.world > 1:
             raise ArgumentError(
@@ -127,7 +128,13 @@ def _compiled_for(settings: Settings, place: Any, found: Mnist) -> AbstractConte
     return drafts() if place.type == "cpu" and images <= MOST_DRAFTED else nullcontext()
 
 
-def _check_writable(path: Path | None) -> None:
+def check_resumable(resume: bool, checkpoint: Path | None) -> None:
+    """Raise if there is no checkpoint to go on from."""
+    if resume and checkpoint is None:
+        raise ArgumentError("--resume needs --checkpoint FILE")
+
+
+def check_writable(path: Path | None) -> None:
     """Raise before the training, not after it."""
     if path is None:
         return
@@ -136,7 +143,7 @@ def _check_writable(path: Path | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _place(chosen: Selection | None) -> Any:
+def place_of(chosen: Selection | None) -> Any:
     """The torch device of a device: the CPU stands for the simulated GPU."""
     torch = with_torch("torch")
     gpu = with_torch("weft.ops.sweep.gpu")

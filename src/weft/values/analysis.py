@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from weft.values.prediction import Prediction
 from weft.values.profile import Profile
 
 Dims = tuple[int, int, int]
@@ -245,4 +246,9 @@ class AnalysedProfile(Profile):
     @property
     def curves(self) -> tuple[Curve, ...]:
         """Occupancy against registers, shared memory and block size."""
+        raise NotImplementedError
+
+    @property
+    def predicted(self) -> Prediction:
+        """The predicted time of one launch: seconds, bound, stalls by line."""
         raise NotImplementedError

@@ -43,6 +43,7 @@ class RungResult:
     missing       why it could not be run, e.g. a package that is not installed
     facts         counters of the simulator, on the first case
     times         its times; on the simulated GPU the recorded ones
+    predicted     the modelled seconds of its launches on the first case; 0 if there are none
 
     >>> rung = weft.climb("vecadd", to=0).rungs[0]
     >>> print(rung.title, rung.language, rung.right)
@@ -59,6 +60,7 @@ class RungResult:
     missing: str = ""
     facts: Mapping[str, float] = field(default_factory=dict)
     times: tuple[Time, ...] = ()
+    predicted: float = 0.0
 
     @property
     def title(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 
 class GpuKernel(NamedTuple):
@@ -24,6 +24,34 @@ class Origin(NamedTuple):
     node: str = ""
 
 
+NOWHERE = Origin()
+
+
+class TensorType(NamedTuple):
+    """The type and the shape of a tensor: `float32 64 x 128`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {' x '.join(map(str, self.shape)) or 'scalar'}"
+
+
+class ScriptEvent(NamedTuple):
+    """A forward pass of a module that no other module calls, or a step of an optimizer.
+
+    parameters  True for a module that has parameters
+    """
+
+    kind: str
+    name: str
+    parameters: bool = False
+
+
+FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
+"""The phases of a call, and the kinds of events."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One operation, or one launch of a kernel.
@@ -31,11 +59,19 @@ class Call:
     bytes      that it reads and writes at least
     allocated  bytes of its new results
     memory     bytes of all tensors after it
-    seconds    its least time on the GPU
+    seconds    its least time on the GPU; that of a profiled kernel is modelled by its counters
     library    True for products, convolutions and attention
     kernel     True for a launch of a kernel that is not torch's own
     number     by which a real GPU's times find the call
     kernels    that a real GPU ran for it; None on the simulated GPU
+    phase      forward, backward or optimizer
+    moment     the number of events of the script before it
+    limit      the rate that bounds it: DRAM, fp32, tensor.bf16, …
+    roofline   the least time of its work, where `seconds` is modelled by counters
+    reads      the allocations that it reads, by number
+    writes     the allocations that it writes, by number
+    operands   its arguments by name, tensors by their type
+    operation  the operation of PyTorch that launched the kernel, e.g. weft::linear
     """
 
     name: str
@@ -49,6 +85,53 @@ class Call:
     kernel: bool = False
     number: int = 0
     kernels: tuple[GpuKernel, ...] | None = None
+    phase: str = FORWARD
+    moment: int = 0
+    limit: str = "DRAM"
+    roofline: float | None = None
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    operands: Mapping[str, Any] = field(default_factory=dict)
+    operation: str = ""
+
+    @property
+    def time(self) -> float:
+        """Seconds that a real GPU took, or the least time."""
+        return self.seconds if self.kernels is None else sum(k.seconds for k in self.kernels)
+
+    @property
+    def floor(self) -> float:
+        """The least time of its work, whatever the kernel."""
+        return self.seconds if self.roofline is None else self.roofline
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The memory of one tensor.
+
+    place  the operation that made it
+    role   parameters, buffers, gradients or optimizer state; empty for other tensors
+    """
+
+    bytes: int
+    place: Origin = NOWHERE
+    phase: str = FORWARD
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryLog:
+    """The allocations of a script by number, and their order: a number, negative where it ends."""
+
+    allocations: Mapping[int, Allocation] = field(default_factory=dict)
+    order: Sequence[int] = ()
+
+
+class ModuleFacts(NamedTuple):
+    """The class of a module, and the bytes of the parameters that it holds itself."""
+
+    kind: str
+    parameters: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,6 +198,9 @@ class ModelProfile:
     gpu      the name of the GPU
     peak     the peak of allocated memory in bytes
     tuning   seconds that autotuners took on a real GPU
+    events   forward passes and optimizer steps, in order
+    modules  the modules by their path
+    memory   the allocations of tensors
     """
 
     script: str
@@ -122,3 +208,6 @@ class ModelProfile:
     calls: tuple[Call, ...]
     peak: int
     tuning: float = 0.0
+    events: tuple[ScriptEvent, ...] = ()
+    modules: Mapping[str, ModuleFacts] = field(default_factory=dict)
+    memory: MemoryLog = field(default_factory=MemoryLog)

@@ -69,12 +69,6 @@ class LayerTime:
         return min(seconds.values(), default=math.nan) / weft
 
     @property
-    def best_peer(self) -> str:
-        """The fastest peer on the device, or as called."""
-        seconds = self.result.graph if len(self.result.graph) > 1 else self.result.seconds
-        return min((n for n in seconds if n != "weft"), key=seconds.__getitem__, default="")
-
-    @property
     def imprecise(self) -> bool:
         """True if the error against a wider type exceeds that of PyTorch."""
         errors = self.result.errors

@@ -25,12 +25,13 @@ class PartTimes:
 class History:
     """The course of a training.
 
-    losses    after each step
-    accuracy  on the test images, after each epoch
-    seconds   of each epoch's steps, without the evaluation
-    first     seconds of the first step, in which kernels are compiled
-    stopped   True if the user stopped it
-    times     of the parts of a step, if they were measured
+    losses      after each step
+    accuracy    on the test images, after each epoch
+    seconds     of each epoch's steps, without the evaluation
+    first       seconds of the first step, in which kernels are compiled
+    stopped     True if the user stopped it
+    times       of the parts of a step, if they were measured
+    validation  losses on text that is not trained on
     """
 
     name: str
@@ -40,6 +41,7 @@ class History:
     first: float = 0.0
     stopped: bool = False
     times: PartTimes | None = None
+    validation: list[float] = field(default_factory=list)
 
     @property
     def per_step(self) -> float:

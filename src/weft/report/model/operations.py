@@ -1,14 +1,13 @@
-"""Formats the profile of a PyTorch script: a table, a trace for Perfetto and the next step."""
+"""Formats the operations of a PyTorch script: a table and the next step."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.report import words
 from weft.report.words import Styled
-from weft.values.model import Call, Group, ModelProfile, grouped
+from weft.values.model import Group, ModelProfile, grouped
 
 ROWS = 25
 """The number of rows shown, those with the most time."""
@@ -80,8 +79,8 @@ def next_step(groups: Sequence[Group]) -> str:
     share = f"{_share(top.time, total)} of the {'floor' if top.measured is None else 'time'}"
     if top.kernel:
         return (
-            f"Triton. {_short(top.name)} {where} has {share}: weft profile --kernel "
-            f"{_short(top.name)} shows its lines"
+            f"Triton. {words.kernel(top.name)} {where} has {share}: weft profile --kernel "
+            f"{words.kernel(top.name)} shows its lines"
         )
     moved = [g for g in groups if not g.library and not g.kernel]
     part = sum(g.time for g in moved) / total
@@ -99,56 +98,9 @@ def next_step(groups: Sequence[Group]) -> str:
     )
 
 
-def _short(name: str) -> str:
-    """The name of a C++ kernel without its type, template arguments and parameters."""
-    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", plain)[0].rstrip() if name.startswith("void ") else name
-
-
 def _of_peak(group: Group) -> str:
     """The least time as a part of the measured time."""
     return f" at {group.seconds / group.measured:.0%} of its peak rate" if group.measured else ""
-
-
-def trace(calls: Sequence[Call]) -> dict[str, Any]:
-    """Chrome's trace format, which Perfetto opens.
-
-    Operations of a simulated GPU follow each other at their least time. Those of a real GPU have
-    the times of their kernels, and each stream a row.
-    """
-    real = any(c.kernels for c in calls)
-    title = "GPU" if real else "floor on the GPU"
-    events: list[dict[str, Any]] = [
-        {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": title}}
-    ]
-    at = 0.0
-    first = min((k.start for c in calls for k in c.kernels or ()), default=0.0)
-    for call in calls:
-        begin, took = at, call.seconds
-        if call.kernels:
-            begin = call.kernels[0].start - first
-            took = max(k.start + k.seconds for k in call.kernels) - first - begin
-        events += _events(call, begin * 1e6, took * 1e6)
-        events += [
-            {"pid": 0, "ph": "X", "tid": f"stream {k.stream}", "name": k.name,
-             "ts": (k.start - first) * 1e6, "dur": k.seconds * 1e6}
-            for k in call.kernels or ()
-        ]  # fmt: skip
-        at = begin + took
-    return {"traceEvents": events, "displayTimeUnit": "ns"}
-
-
-def _events(call: Call, ts: float, took: float) -> Iterator[dict[str, Any]]:
-    """The operation, its module and the memory after it; in microseconds."""
-    place, common = call.place, {"pid": 0, "ts": ts}
-    arguments = {**place._asdict(), "flops": call.flops, "bytes": call.bytes}
-    yield {**common, "ph": "X", "tid": "operations", "name": call.name, "dur": took,
-           "args": arguments}  # fmt: skip
-    owner = place.module or place.line
-    if owner:
-        phase = "backward" if place.node else "forward"
-        yield {**common, "ph": "X", "tid": f"modules, {phase}", "name": owner, "dur": took}
-    yield {**common, "ph": "C", "name": "memory of tensors", "args": {"bytes": call.memory}}
 
 
 def _row(group: Group, total: float) -> tuple[str, ...]:
@@ -160,7 +112,7 @@ def _row(group: Group, total: float) -> tuple[str, ...]:
         words.size(group.bytes),
         words.size(group.allocated),
         str(group.calls),
-        _short(group.name),
+        words.kernel(group.name),
         *group.place,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -17,10 +17,12 @@ from weft.device.selection import Selection
 from weft.frontends import launches, script
 from weft.frontends.pytorch import calls
 from weft.frontends.pytorch.gpu_profile import GpuProfile
+from weft.measure.layers.profile import step_profile
 from weft.measure.profile.result import Profile
 from weft.tasks import program
 from weft.tasks.ended import ProgramEnded
-from weft.values.model import Call, ModelProfile
+from weft.values.layers import StepProfile
+from weft.values.model import Call, MemoryLog, ModelProfile, ModuleFacts, ScriptEvent
 
 
 class Found(Protocol):
@@ -35,18 +37,30 @@ class Found(Protocol):
     def peak(self) -> int:
         """The peak of allocated memory in bytes."""
 
+    @property
+    def watched(self) -> Watched:
+        """The modules and events of the script."""
+
+
+class Watched(Protocol):
+    """The modules and events of a script, and its allocations."""
+
+    events: Sequence[ScriptEvent]
+    modules: Mapping[str, ModuleFacts]
+    memory: Callable[[], MemoryLog]
+
 
 class _Simulated:
     tuning = 0.0
 
     def __init__(self, gpu: GpuModel, profile: Any) -> None:
-        self.gpu, self._profile = gpu, profile
+        self.gpu, self.watched = gpu, profile
 
     def calls(self, profiles: Sequence[Profile]) -> list[Call]:
-        return calls.with_profiles(self._profile.calls, profiles, self.gpu)
+        return calls.with_profiles(self.watched.calls, profiles, self.gpu)
 
     def peak(self) -> int:
-        return int(self._profile.peak())
+        return int(self.watched.peak())
 
 
 def watch(gpu: GpuModel, models: list[Found], mode: Any) -> None:
@@ -95,5 +109,13 @@ def on_gpu(
 
 def value(file: Path, found: Found, profiles: Sequence[Profile]) -> ModelProfile:
     """The operations of a script; its kernels have the work of their profiles."""
-    calls = tuple(found.calls(profiles))
-    return ModelProfile(str(file), found.gpu.name, calls, found.peak(), found.tuning)
+    calls, watched = tuple(found.calls(profiles)), found.watched
+    return ModelProfile(
+        str(file), found.gpu.name, calls, found.peak(), found.tuning, tuple(watched.events),
+        watched.modules, watched.memory(),
+    )  # fmt: skip
+
+
+def step(found: Found, model: ModelProfile) -> StepProfile | None:
+    """The step of the script by layers; None if it calls no module."""
+    return step_profile(model, found.gpu)

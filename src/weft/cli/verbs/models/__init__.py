@@ -1,0 +1,1 @@
+"""Verbs for the models of PyTorch scripts."""

@@ -1,0 +1,1 @@
+"""Tasks for the model of a PyTorch script: profile, extract, explain."""
