@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def early_kernels_wait() -> Iterator[None]:
+    """A kernel that is launched early waits for those before it; the simulated GPU has no order
+    in which that could be seen.
+    """
+    pytest.importorskip("torch")
+    from weft.ops.core import runner
+
+    simulated = runner._simulated
+
+    def checked(plan: Any, count: int) -> Any:
+        for step in plan.steps:
+            assert not step.early or "griddepcontrol.wait" in step.kernel.ptx, step.kernel
+        return simulated(plan, count)
+
+    runner._simulated = checked
+    yield
+    runner._simulated = simulated
 
 
 @pytest.fixture

@@ -101,6 +101,8 @@ def test_grouped_queries(rows: int, dtype: Any) -> None:
 def test_few_queries(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long keys of few queries are split among blocks, which the last one combines."""
     monkeypatch.setattr(model, "SPLIT_KV", (parts,))
+    monkeypatch.setattr(model, "MORE_STAGES", ())
+    monkeypatch.setattr(model, "MOST_CLUSTERS", 0)
     monkeypatch.setitem(model.FORWARD_TILES, 32, ())
     tile = model.ForwardTile(64, 32, warps=4, stages=2, resident=4, reach=0.12)
     monkeypatch.setitem(model.SHARED_TILES, 32, tile)
@@ -137,6 +139,27 @@ SHARED = {
         (1, 1, 131, 32),
         True,
     ),
+    "four stages": (
+        model.ForwardTile(16, 64, 4, 4, 1, reach=0.1, key_warps=4),
+        2,
+        (1, 2, 7, 32),
+        (1, 1, 700, 32),
+        False,
+    ),
+    "a cluster": (
+        model.ForwardTile(16, 64, 4, 3, 1, reach=0.1, key_warps=4, clustered=True),
+        4,
+        (2, 2, 21, 27),
+        (2, 1, 700, 27),
+        False,
+    ),
+    "a cluster of which one block sees no key": (
+        model.ForwardTile(16, 64, 4, 2, 1, reach=0.1, key_warps=4, clustered=True),
+        2,
+        (1, 2, 40, 32),
+        (1, 2, 130, 32),
+        True,
+    ),
 }
 
 
@@ -145,13 +168,15 @@ def test_warps_share_queries(subject: str, monkeypatch: pytest.MonkeyPatch) -> N
     """Warps that have the same queries and parts of a tile's keys, some of which no query sees."""
     tile, parts, query, key, causal = SHARED[subject]
     monkeypatch.setattr(model, "SPLIT_KV", (parts,))
+    monkeypatch.setattr(model, "MORE_STAGES", ())
+    monkeypatch.setattr(model, "MOST_CLUSTERS", 24 if tile.clustered else 0)
     monkeypatch.setitem(model.FORWARD_TILES, 32, ())
     monkeypatch.setitem(model.WARPGROUP_TILES, 32, ())
-    monkeypatch.setitem(model.SHARED_TILES, 32, tile)
+    monkeypatch.setitem(model.SHARED_TILES, 32, tile._replace(clustered=False))
     q, k, v = drawn(*query), drawn(*key, seed=2), drawn(*key, seed=3)
     options: dict[str, Any] = {"is_causal": causal, "enable_gqa": query[1] > key[1]}
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, **options).choice.used.name
-    assert chosen.startswith(tile.name)
+    assert chosen.startswith(tile.name) and ("cluster" in chosen) == tile.clustered
     with weft.sanitize():
         out, lse = weft.ops.attention_lse(q, k, v, **options)
     close(out, q, k, v, **options)
@@ -160,6 +185,15 @@ def test_warps_share_queries(subject: str, monkeypatch: pytest.MonkeyPatch) -> N
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0, -torch.inf)
     torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-5, atol=1e-5)
+
+
+def test_stages_of_few_queries() -> None:
+    """The blocks that an SM is to have get the most stages for which they fit."""
+    tensors = [drawn(1, 1, 1, 16)] * 3
+    gpu = library.function("attention").request(*tensors, None, 0.0, False, None, False).target
+    alone, several = (model.shared_tile(128, n * gpu.sms, gpu) for n in (1, 2))
+    assert (alone.stages, alone.resident) == (4, 1)
+    assert (several.stages, several.resident) == (3, 2)
 
 
 def test_few_queries_in_fp32() -> None:
@@ -475,7 +509,7 @@ def test_gradients_in_parts(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("WEFT_DRAFTS", "1")
     tiles = backward_model.BACKWARD_TILES[32]._replace(paired=True)
     monkeypatch.setitem(backward_model.BACKWARD_TILES, 32, tiles)
-    monkeypatch.setattr(backward_model.Stream, "parts", lambda stream, gpu: 3)
+    monkeypatch.setattr(backward_model.StreamingKernel, "parts", lambda stream, gpu: 3)
     options = {"is_causal": True, "enable_gqa": True}
     all_plans(dtype, (1, 4, 100, 32), (1, 2, 74, 32), **options)
 
@@ -542,6 +576,22 @@ def test_op() -> None:
     )
     ours = gradients(function, (q, k, v), torch.ones_like(q))
     theirs = gradients(by_torch, (q, k, v), torch.ones_like(q), is_causal=True)
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_lse"])
+def test_gradients_by_the_dispatcher_with_defaults_alone(name: str) -> None:
+    """torch leaves out arguments that have their defaults, the mask among them."""
+    q, k, v = (drawn(1, 2, 5, 32, seed=s, dtype=torch.float32).requires_grad_() for s in range(3))
+    op = getattr(weft.ops, name).definition._opoverload
+
+    def function(*tensors: Any) -> Any:
+        made = op(*tensors)
+        return made[0] if isinstance(made, tuple) else made
+
+    ours = gradients(function, (q, k, v), torch.ones_like(q))
+    theirs = gradients(by_torch, (q, k, v), torch.ones_like(q))
     for one, two in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
 

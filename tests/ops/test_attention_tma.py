@@ -13,9 +13,10 @@ import draw
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from exact_attention import exact, on  # noqa: E402
 from weft.errors import CompileError  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.core.choose import Candidate, Request  # noqa: E402
+from weft.ops.core.choose import Candidate  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.attention import forward, tma_model  # noqa: E402
 from weft.ops.families.attention.tma_model import TmaTile  # noqa: E402
@@ -39,10 +40,6 @@ def use(monkeypatch: pytest.MonkeyPatch, tile: TmaTile, head: int = HEAD) -> Non
 
 def drawn(*shape: int, seed: int) -> Any:
     return draw.seeded(seed).normal(*shape).to(DTYPE)
-
-
-def on(request: Request, sms: int) -> Request:
-    return dataclasses.replace(request, target=dataclasses.replace(request.target, sms=sms))
 
 
 def by_tma(candidates: list[Candidate], kind: str = "") -> Candidate:
@@ -80,26 +77,20 @@ def in_window(rows: int, keys: int, window: tuple[int, int]) -> Any:
     )
 
 
-def exact(tensors: Sequence[Any], options: Options) -> Any:
-    q, k, v = (x.double() for x in tensors)
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    scale = q.shape[-1] ** -0.5 if options.scale is None else options.scale
-    scores = q @ k.mT * scale
-    if options.causal:
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(hidden, -torch.inf)
+def added(options: Options, rows: int, keys: int) -> Any:
+    """What the mask and the window add to the scores."""
+    zeros = torch.zeros(rows, keys)
     if options.window is not None:
-        scores = scores.masked_fill(~in_window(*scores.shape[-2:], options.window), -torch.inf)
+        zeros = zeros.masked_fill(~in_window(rows, keys, options.window), -torch.inf)
     if options.mask is not None and options.mask.dtype is torch.bool:
-        scores = scores.masked_fill(~options.mask, -torch.inf)
-    elif options.mask is not None:
-        scores = scores + options.mask.double()
-    return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
+        return torch.where(options.mask, zeros, -torch.inf)
+    return zeros if options.mask is None else zeros + options.mask
 
 
 def compare(tensors: Sequence[Any], options: Options) -> None:
     out, lse = attend(*tensors, options)
-    expected, logs = exact(tensors, options)
+    more = added(options, tensors[0].shape[2], tensors[1].shape[2])
+    expected, logs = exact(tensors, options.causal, options.scale, more)
     torch.testing.assert_close(out.double(), expected, rtol=1e-2, atol=1e-2)
     torch.testing.assert_close(lse.double(), logs, rtol=1e-5, atol=1e-5)
 
@@ -151,6 +142,12 @@ def test_keys_in_parts(kind: str) -> None:
 def test_queries_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, TILE._replace(registers=True, slots=1, in_turns=True))
     compare(operands(300, 70, 2, 1), Options(causal=True, sms=2))
+
+
+def test_blocks_of_an_sm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of one warpgroup share an SM, and its registers; the last unit has few rows."""
+    use(monkeypatch, TILE._replace(warpgroups=1, blocks=3))
+    compare(operands(200, 70, 2, 1), Options(causal=True, sms=2, kind=", 3 blocks"))
 
 
 def test_registers_that_a_block_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:

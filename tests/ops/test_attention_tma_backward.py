@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import draw
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from exact_attention import exact, on  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate, Request  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
@@ -37,23 +37,9 @@ def drawn(*shape: int, seed: int) -> Any:
     return draw.seeded(seed).normal(*shape).to(DTYPE)
 
 
-def on(request: Request, sms: int) -> Request:
-    return dataclasses.replace(request, target=dataclasses.replace(request.target, sms=sms))
-
-
 def by_tma(request: Request) -> Candidate:
     (one,) = (c for c in backward.candidates(request) if "TMA" in c.name)
     return one
-
-
-def exact(tensors: Sequence[Any], causal: bool) -> Any:
-    q, k, v = (x.double() for x in tensors)
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    scores = q @ k.mT / q.shape[-1] ** 0.5
-    if causal:
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(hidden, -torch.inf)
-    return scores.softmax(-1) @ v, scores.logsumexp(-1)
 
 
 CALLS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,11 +11,12 @@ import draw
 
 torch = pytest.importorskip("torch")
 
+from exact_attention import exact, on  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.core.choose import Candidate, Request  # noqa: E402
+from weft.ops.core.choose import Candidate  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.attention import backward, backward_model, forward, model  # noqa: E402
-from weft.ops.families.attention.backward_model import Stream, WarpgroupKernel  # noqa: E402
+from weft.ops.families.attention.backward_model import StreamingKernel, WarpgroupKernel  # noqa: E402
 
 DTYPE = torch.bfloat16
 HEAD = 80  # two slabs of columns, the second one in part
@@ -42,10 +42,6 @@ def drawn(*shape: int, seed: int) -> Any:
     return made.normal(*shape).to(DTYPE)
 
 
-def on_hopper(request: Request, sms: int) -> Request:
-    return dataclasses.replace(request, target=dataclasses.replace(request.target, sms=sms))
-
-
 def by_warpgroups(candidates: list[Candidate]) -> list[Candidate]:
     return [c for c in candidates if "warpgroups" in c.name]
 
@@ -53,18 +49,8 @@ def by_warpgroups(candidates: list[Candidate]) -> list[Candidate]:
 def attend(q: Any, k: Any, v: Any, causal: bool, gqa: bool, sms: int) -> Any:
     """The result and the logarithms of the sums, by `sms` blocks at most."""
     request = library.function("attention_lse").request(q, k, v, None, 0.0, causal, None, gqa)
-    (one,) = by_warpgroups(forward.candidates(on_hopper(request, sms), False, True))
+    (one,) = by_warpgroups(forward.candidates(on(request, sms), False, True))
     return runner(one.build(), len(request.inputs), q.device)(q, k, v, None)
-
-
-def exact(tensors: Sequence[Any], causal: bool) -> Any:
-    q, k, v = (x.double() for x in tensors)
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    scores = q @ k.mT / q.shape[-1] ** 0.5
-    if causal:
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(hidden, -torch.inf)
-    return scores.softmax(-1) @ v, scores.logsumexp(-1)
 
 
 FORWARD = [
@@ -117,7 +103,7 @@ def test_gradients(
     head: int, rows: int, keys: int, heads: int, shared: int, causal: bool, parts: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(Stream, "parts", lambda stream, gpu: parts)
+    monkeypatch.setattr(StreamingKernel, "parts", lambda stream, gpu: parts)
     q = drawn(1, rows, heads, head, seed=1).transpose(1, 2)
     k, v = (drawn(1, shared, keys, head, seed=n) for n in (2, 3))
     doubles = [x.double().requires_grad_() for x in (q, k, v)]
@@ -127,7 +113,7 @@ def test_gradients(
     tensors = (dout, None, q, k, v, out.detach().to(DTYPE), lse.detach().float(), *(None,) * 4)
     op = library.function("attention_backward")
     request = op.request(*tensors, 0, 0, causal, None, heads > shared, 0.0, 0, 0)
-    (one,) = by_warpgroups(backward.candidates(on_hopper(request, 3)))
+    (one,) = by_warpgroups(backward.candidates(on(request, 3)))
     made = runner(one.build(), len(tensors), q.device, 2)(*tensors, 0, 0)
     for ours, theirs in zip(made, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2)
@@ -141,12 +127,12 @@ def test_ragged() -> None:
     k, v = (drawn(sum(keys), 1, HEAD, seed=n) for n in (2, 3))
     tensors = (q, k, v, *starts)
     request = library.function("attention_varlen_lse").request(*tensors, 70, 90, True, None, True)
-    (one,) = by_warpgroups(forward.candidates(on_hopper(request, 2), True, True))
+    (one,) = by_warpgroups(forward.candidates(on(request, 2), True, True))
     out, lse = runner(one.build(), len(tensors), q.device)(*tensors)
     given = (dout, None, q, k, v, out, lse, None, None, *starts)
     op = library.function("attention_backward")
     request = op.request(*given, 70, 90, True, None, True, 0.0, 0, 0)
-    (one,) = by_warpgroups(backward.candidates(on_hopper(request, 2)))
+    (one,) = by_warpgroups(backward.candidates(on(request, 2)))
     gradients = runner(one.build(), len(given), q.device, 2)(*given, 0, 0)
     row = key = 0
     for n, m in zip(lengths, keys, strict=True):
@@ -178,8 +164,8 @@ def test_ragged() -> None:
         ({"real": False}, True),
     ],
 )
-def test_only_on_hopper(change: dict[str, Any], chosen: bool) -> None:
-    q = torch.empty(1, 4, 4096, 64, dtype=DTYPE).expand(64, 4, 4096, 64)
+def test_only_on(change: dict[str, Any], chosen: bool) -> None:
+    q = torch.empty(1, 4, 4096, 80, dtype=DTYPE).expand(64, 4, 4096, 80)
     request = library.function("attention").request(q, q, q, None, 0.0, False, None, False)
     target = dataclasses.replace(request.target, **{"real": True, **change})
     made = forward.candidates(dataclasses.replace(request, target=target), False, False)

@@ -8,9 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_conv_boxes import BF16, OPS, Call, Passes, close, run  # noqa: E402
+from test_conv_boxes import BF16, OPS, Call, Passes, check_pass  # noqa: E402
 
-import weft  # noqa: E402
 from weft.device import tensor_map_limits  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate  # noqa: E402
@@ -25,6 +24,9 @@ CALLS = {
     # The last row and column of pixels have no window.
     "16, a border": Call((2, 3, 33, 65), (72, 3, 16, 16), 16, 0, last=False, dtype=BF16),
     "16 channels": Call((3, 16, 8, 8), (40, 16, 2, 2), 2, 0),
+    # 12 and 27 elements of a filter are whole vectors of four, or not.
+    "float32": Call((2, 3, 8, 10), (20, 3, 2, 2), 2, 0, dtype=torch.float32),
+    "float32, channels first": Call((2, 3, 9, 13), (20, 3, 3, 3), 3, 0, 1, False, torch.float32),
     "a filter that is no square": Call((2, 5, 12, 8), (16, 5, 3, 2), (3, 2), 0, last=False),
 }
 PASSES = [(name, which) for name in CALLS for which in OPS]
@@ -44,15 +46,7 @@ def candidates(which: str, args: tuple[Any, ...]) -> list[Candidate]:
 
 @pytest.mark.parametrize(("name", "which"), PASSES, ids=[f"{n}-{w}" for n, w in PASSES])
 def test_passes(name: str, which: str) -> None:
-    call = CALLS[name]
-    passes = Passes(call)
-    found = candidates(which, passes.args[which])
-    assert found
-    with weft.sanitize() as session:
-        got = run(which, passes.args[which], found[0])
-    assert not session.findings
-    close(got, passes.want[which], call.dtype)
-    assert got.shape == passes.want[which].shape
+    check_pass(Passes(CALLS[name]), which, candidates)
 
 
 def test_windows_that_overlap_are_no_patches() -> None:

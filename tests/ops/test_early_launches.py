@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import weft  # noqa: E402
 from weft.ops.core import runner  # noqa: E402
 from weft.ops.core.plan import Plan, result  # noqa: E402
 from weft.ops.models import cases, config, named  # noqa: E402
@@ -28,10 +29,13 @@ CALLS = [
     "resnet50 mean_pool2048@7 batch=4 channels_last float16 backward",
     "resnet50 mean_pool2048@7 batch=2 backward",
     "resnet50 max_pool64@112",
+    "resnet50 batch_norm512@14 batch=3 channels_last bfloat16",
+    "resnet50 batch_norm512@7 batch=2 backward",
     "bert-large embedding batch=4 tokens=16 backward",
     "deit-s loss batch=4 float16 backward",
     "bert-base loss tokens=16",
     "mixtral-8x7b sampling batch=2",
+    "falcon-7b sampling batch=1 float32",
     "sd1.5-unet group_norm320@32 float16",
 ]
 MEMORY = re.compile(r"\b(?:ld|st|atom|red)\.(?:\w+\.)*global|cp\.async|\bld\.\w*(?:v\d|[bsuf]\d+)")
@@ -68,3 +72,14 @@ def test_small_calls_are_one_kernel_that_starts_early(words: str, plans: list[Pl
         body = before.rpartition(".entry")[2]
         assert wait and MEMORY.search(PARAMETERS.sub("", after))
         assert not MEMORY.search(PARAMETERS.sub("", body)), body
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_with_running_statistics_starts_early(training: bool, plans: list[Plan]) -> None:
+    """The update of running statistics, and the result by given ones."""
+    # A number of channels that no other test has: a plan is made once.
+    x, mean, var = torch.zeros(2, 53, 4, 4), torch.zeros(53), torch.ones(53)
+    weft.ops.batch_norm(x, mean, var, training=training)
+    assert len(plans) == 1 + training
+    (step,) = plans[-1].steps
+    assert step.early and "griddepcontrol.wait" in step.kernel.ptx

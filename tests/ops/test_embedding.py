@@ -90,7 +90,8 @@ def test_gradient_of_one_frequent_row() -> None:
     ("positions", "rows", "chunks", "lists"),
     [
         (11200, 50257, 192, (8, 192)),  # every block reads all indices
-        (1024, 250880, 256, (12, 256)),  # few indices: more blocks share the work evenly
+        (1024, 250880, 256, (11, 256)),  # few indices: more blocks share the work evenly
+        (256, 30522, 96, (8, 96)),  # and few rows: blocks that start later would list again
         (5, 3, 640, (2, 10)),  # fewer rows than blocks: columns are cut
     ],
 )

@@ -134,7 +134,7 @@ def test_every_kernel() -> None:
 
 def test_widths() -> None:
     """Each tensor is copied in the widest vectors that its rows and places allow."""
-    part = kernels.Part(Pointer(0), 5, 12, x=(24, 1), y=(32, 1), aligned=16)
+    part = kernels.TensorRows(Pointer(0), 5, 12, x=(24, 1), y=(32, 1), aligned=16)
     assert kernels._width(part, 8, 4, 4) == 4
     assert kernels._width(part, 6, 4, 4) == 2
     assert kernels._width(part._replace(y=(33, 1)), 8, 4, 4) == 1

@@ -208,7 +208,7 @@ def test_refused_products() -> None:
     a = drawn(4, 4, dtype=torch.float16)
     with pytest.raises(weft.ArgumentError, match="incompatible dtypes"):
         weft.ops.matmul(a, drawn(4, 4))
-    with pytest.raises(weft.ArgumentError, match="precision '3xtf32' is not one of"):
+    with pytest.raises(weft.ArgumentError, match="unknown precision '3xtf32'"):
         weft.ops.matmul(a, a, precision="3xtf32")
 
 
@@ -218,3 +218,33 @@ def test_sanitized() -> None:
         weft.ops.linear(drawn(5, 40, dtype=torch.bfloat16), drawn(8, 40, dtype=torch.bfloat16))
         weft.ops.matmul(drawn(5, 600, dtype=torch.bfloat16), drawn(600, 7, dtype=torch.bfloat16))
     assert not session.findings
+
+
+def test_a_gradient_of_odd_columns_is_copied_once(monkeypatch: Any) -> None:
+    """Both products read the copy; it is large enough, so that each would copy it."""
+    from weft.ops.families.matmul import linear
+
+    monkeypatch.setattr(linear, "LARGE", 1)
+    x, w = drawn(2, 9, 24, dtype=torch.bfloat16), drawn(37, 24, dtype=torch.bfloat16, seed=2)
+    b, dy = drawn(37, dtype=torch.bfloat16, seed=3), drawn(2, 9, 37, dtype=torch.bfloat16, seed=4)
+    leaves = [t.requires_grad_() for t in (x, w, b)]
+    weft.ops.linear(x, w, b).backward(dy)
+    doubles = [t.detach().double().requires_grad_() for t in leaves]
+    F.linear(*doubles).backward(dy.double())
+    for ours, theirs in zip(leaves, doubles, strict=True):
+        close(ours.grad, theirs.grad, torch.bfloat16)
+
+
+def test_aligned_rows() -> None:
+    call = library.call("aligned_rows")
+    for rows, columns in ((5, 37), (3, 8), (0, 9), (4, 1)):
+        x = drawn(rows, columns, dtype=torch.float16)
+        got = call(x)
+        assert got.shape == (rows, -(-columns // 8) * 8)
+        assert torch.equal(got[:, :columns], x) and not got[:, columns:].any()
+    x = drawn(5, 40, dtype=torch.float16)[:, 3:16].requires_grad_()
+    assert torch.equal(call(x)[:, :13], x)
+    (gradient,) = torch.autograd.grad(call(x)[:, 2:5].sum(), x)
+    assert gradient.sum() == 15 and gradient.shape == x.shape
+    with pytest.raises(weft.ArgumentError, match="no matrix"):
+        call(x.T)

@@ -59,10 +59,13 @@ def close(result: Any, want: Any) -> None:
         (PipelinedTile(128, 32, turns=True), (136, 104, 192), (True, False), HALF, True),
         (PipelinedTile(64, 32, boxes=True), (200, 40, 136), (False, True), HALF, False),
         (PipelinedTile(128, 64, boxes=True), (150, 136, 64), (False, False), BFLOAT, False),
+        (PipelinedTile(64, 48), (40, 56, 40), (False, True), HALF, False),
+        (PipelinedTile(64, 48), (40, 56, 24), (True, False), BFLOAT, True),
     ],
     ids=[
         "rows and columns", "columns and rows, turned", "columns, two an SM", "rows, turned",
         "warpgroups take turns", "128 rows each, turned", "boxes of 32", "boxes of 64",
+        "a part of a step", "a part of a step, turned",
     ],
 )  # fmt: skip
 def test_tiles(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -187,6 +188,51 @@ def test_gradients_of_rows_and_weights(name: str, subject: str) -> None:
     assert len(chosen.build().steps) == (1 if candidate == "rows and weights" else 2)
     for ours, theirs in zip(got, exact, strict=True):
         close(ours, theirs.grad, dtype)
+
+
+class Streamed(NamedTuple):
+    """Rows for one SM, their dtype and that of their weights."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    weight: Any
+    added: bool = True
+
+
+STREAMED = {
+    "a warp for a row": Streamed((100, 776), BF16, BF16),
+    "nothing added": Streamed((70, 768), BF16, BF16, added=False),
+    "several rows of a warp": Streamed((150, 72), F16, F32),
+    "a block for a row": Streamed((9, 2056), F32, F32),
+    "floats": Streamed((50, 264), F32, F32),
+}
+
+
+@pytest.mark.parametrize("subject", STREAMED)
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_streamed_rows(name: str, subject: str) -> None:
+    """Blocks that stay have more rows than are on their way at once."""
+    shape, dtype, of_weight, added = STREAMED[subject]
+    x, dy, total = (drawn(shape, 30 + i, dtype) for i in range(3))
+    weight = drawn(shape[1:], 33, of_weight)
+    centred = name == "layer_norm"
+    exact = wide([x, weight, drawn(shape[1:], 34)])[: 2 + centred]
+    (y,) = reference(name, exact, shape[1:])
+    given = [dy.double(), total.double()] if added else [dy.double()]
+    torch.autograd.backward([y, exact[0]][: 1 + added], given)
+    mean, rstd = exact[0].mean(1), (exact[0] - centred * exact[0].mean(1, True)).square().mean(1)
+    statistics = [mean.float()] * centred + [(rstd + EPS).rsqrt().float()]
+    call = library.function(f"{name}_backward")
+    args = (dy, x, weight, *(s.detach() for s in statistics), total if added else None,
+            list(shape[1:]), True)  # fmt: skip
+    request = call.request(*args)
+    request = dataclasses.replace(request, target=dataclasses.replace(request.target, sms=1))
+    chosen = next(c for c in _all(call.choice(request)) if c.name == "streamed rows")
+    with weft.sanitize() as session:
+        got = runner(chosen.build(), len(args) - 2, dy.device)(*args[:-2])
+    assert not session.findings
+    for ours, theirs in zip(got, exact, strict=True):
+        close(ours, theirs.grad, ours.dtype)
 
 
 def test_few_rows_have_more_threads() -> None:

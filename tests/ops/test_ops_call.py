@@ -213,6 +213,16 @@ def test_profiler_sees_the_op(x: Any) -> None:
         (lambda: weft.ops.matmul(randn(2, 3), randn(3, 5), precision="tf23"), "'3xtf32'"),
         (lambda: weft.ops.addmm(randn(7), randn(2, 3), randn(3, 5)), "broadcasts to [M, N]"),
         (lambda: weft.ops.norm(randn(4), ord=3.0), "1, 2, math.inf"),
+        (lambda: weft.ops.softmax(randn(4), "last"), "got: 'last' (str)\n  allowed: an integer"),
+        (lambda: weft.ops.matmul(randn(4, 4), 3), "allowed: a tensor"),
+        (lambda: weft.ops.layer_norm(randn(4), 4), "allowed: a list of integers"),
+        (
+            lambda: weft.ops.batch_norm_relu(
+                randn(2, 4, 3), randn(4), randn(4), randn(4), randn(4), True
+            ),
+            "'residual' has a wrong type\n  got: True (bool)\n  allowed: a tensor or None",
+        ),
+        (lambda: weft.ops.linear(randn(4, 4), None), "got: None (NoneType)\n  allowed: a tensor"),
         (lambda: weft.ops.explain(torch.softmax, randn(4)), "explain takes an op of the library"),
     ],
 )

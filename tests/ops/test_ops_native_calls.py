@@ -198,6 +198,67 @@ def test_a_gradient_without_a_recipe_is_left_to_python(x: Any) -> None:
     assert native(x, leaf) is NotImplemented
 
 
+def _recorded(name: str) -> tuple[Any, list[Any], Callable[..., Any]]:
+    """The op that is called, its arguments, and torch's function of them."""
+    x, weight, bias, labels = randn(4, 8), randn(8), randn(8) + 1, torch.arange(4)
+    image, rows = randn(2, 3, 4, 4), randn(1, 2, 4, 16)
+    mean, var = torch.zeros(3), torch.ones(3)
+    moved = [t.to(native_ops.where()) for t in (labels, mean, var)]
+    table: dict[str, tuple[list[Any], Callable[..., Any]]] = {
+        "linear": ([x, randn(6, 8), randn(6)], functional.linear),
+        "layer_norm": ([x, (8,), weight, bias], functional.layer_norm),
+        "rms_norm": ([x, (8,), weight], functional.rms_norm),
+        "group_norm": ([image, 3], functional.group_norm),
+        "max_pool2d": ([image, 2], functional.max_pool2d),
+        "cross_entropy": ([x, moved[0]], functional.cross_entropy),
+        "attention": ([rows, rows + 1, rows - 1], functional.scaled_dot_product_attention),
+        "conv2d": ([image, randn(4, 3, 3, 3)], functional.conv2d),
+        "batch_norm": ([image, *moved[1:], randn(3), randn(3) + 1, True], functional.batch_norm),
+    }
+    given, by_torch = table[name]
+    return getattr(weft.ops, name), given, by_torch
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["linear", "layer_norm", "rms_norm", "group_norm", "max_pool2d", "cross_entropy", "attention",
+     "conv2d", "batch_norm"],
+)  # fmt: skip
+def test_a_recorded_call_needs_no_python(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another op records it, or two others make it; calls without gradients differ."""
+    op, given, by_torch = _recorded(name)
+
+    def leaves() -> list[Any]:
+        own = [a.clone() if isinstance(a, torch.Tensor) else a for a in given]
+        written = own[1:3] if name == "batch_norm" else []
+        for a in own:
+            if isinstance(a, torch.Tensor) and not any(a is w for w in written):
+                a.requires_grad_(a.is_floating_point())
+        return own
+
+    for _ in range(3):
+        op(*leaves())
+    with monkeypatch.context() as patched:
+        for path in ("dispatch", "known", "recorded"):
+            patched.setitem(op.op.namespace, path, None)
+        mine, theirs = leaves(), leaves()
+        got, want = op(*mine), by_torch(*theirs)
+    assert not hasattr(got.grad_fn, "saved_tensors")  # a node of the C++ code
+    torch.testing.assert_close(got, want)
+    rate = torch.linspace(-1, 1, got.numel()).view(got.shape).to(got.device)
+    (got * rate).sum().backward()
+    (want * rate).sum().backward()
+    for i, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+        if isinstance(a, torch.Tensor):
+            torch.testing.assert_close(a.detach(), b.detach())  # also what the call has written
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+            assert a._version == (name == "batch_norm" and i in (1, 2))
+    with torch.no_grad():
+        again, expected = leaves(), leaves()
+        for _ in range(2):
+            torch.testing.assert_close(op(*again), by_torch(*expected))
+
+
 # ---- modes -------------------------------------------------------------------------------------
 class _Dispatch(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -214,7 +275,6 @@ MODES: dict[str, Callable[[], Any]] = {
     "function mode": _Function,
     "default device": lambda: torch.device("cpu"),
     "fake tensors": FakeTensorMode,
-    "autocast": lambda: torch.autocast(native_ops.where(), dtype=torch.bfloat16),
     "profiler": torch.autograd.profiler.profile,
     "below autograd": torch._C._AutoDispatchBelowAutograd,
 }

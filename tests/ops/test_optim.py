@@ -13,8 +13,10 @@ import draw
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.frontends import launches  # noqa: E402
 from weft.frontends.addresses import extent  # noqa: E402
 from weft.ops.core import source  # noqa: E402
+from weft.ops.graph.watch import Watch  # noqa: E402
 
 OPTIONS = {
     "adamw": ("AdamW", {"lr": 1e-2, "weight_decay": 0.1}),
@@ -351,6 +353,32 @@ def test_clipping_in_the_step() -> None:
         assert mine.grad_norm.item() == pytest.approx(expected.item(), rel=1e-6)
         assert all(b is None or torch.equal(p.grad, b) for p, b in zip(ours, before, strict=True))
     assert furthest(ours, theirs) < 1e-6
+
+
+@pytest.mark.sim
+def test_a_step_with_clipping_is_two_launches_without_a_wait() -> None:
+    """One for the norm, one for the step of all parameters; nothing is read by the host."""
+    params = [torch.nn.Parameter(torch.ones(n)) for n in (3, 700, 5000)]
+    rate = torch.tensor(0.1)
+    optimiser = weft.optim.AdamW(params, lr=rate, max_grad_norm=1.0)
+    for p in params:
+        p.grad = torch.ones_like(p)
+    optimiser.step()
+    names: list[str] = []
+
+    def record(name: str, launch: Any, arguments: Any) -> None:
+        names.append(name)
+
+    launches.recorders.append(record)
+    try:
+        for count in (2, 4):
+            before = params[0].detach().clone()
+            rate.mul_(0.5)
+            with Watch(True):  # raises where a value is read
+                optimiser.step()
+            assert len(names) == count and not torch.equal(params[0], before)
+    finally:
+        launches.recorders.remove(record)
 
 
 def test_clipping_of_special_values() -> None:

@@ -10,9 +10,10 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops.core import source
+from weft.ops.core.native.loaded import capturing
 from weft.optim.bucket import is_dense
 from weft.optim.scalars import DTYPES, one
-from weft.optim.table import Table, captured
+from weft.optim.table import Table
 
 THREADS, ELEMENTS = 512, 65536
 ORDERS = {2.0: 2, 1.0: 1, math.inf: 0}
@@ -105,7 +106,7 @@ def _table(dtype: torch.dtype, device: torch.device, sizes: tuple[int, ...]) -> 
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     key = dtype, device, sizes
     tables = _TABLES.get(key, {})
-    if tables and captured(device):
+    if tables and capturing():
         return next(iter(tables.values()))
     if stream not in tables:
         if len(_TABLES) >= _REMEMBERED:

@@ -6,25 +6,23 @@ they come with a launch, so that nothing waits and a CUDA graph can record it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from weft.errors import ArgumentError
+from weft.frontends import launches
 from weft.frontends.addresses import extent
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
+from weft.ops.core.native.loaded import capturing
 from weft.optim.scalars import one, zero
 
 WRITTEN = 448
 """Addresses that come with one launch; its arguments are limited to 4 KiB."""
-
-
-def captured(device: torch.device) -> bool:
-    """True if launches on a device are being captured into a CUDA graph."""
-    return device.type == "cuda" and bool(torch.cuda.is_current_stream_capturing())
 
 
 class Table:
@@ -35,7 +33,7 @@ class Table:
     """
 
     def __init__(self, sizes: Sequence[int], lists: int, elements: int, device: torch.device):
-        if captured(device):
+        if capturing():
             raise ArgumentError(
                 "an optimiser cannot take new parameters while a CUDA graph is captured",
                 next="call step() once before the capture, as for torch's optimisers",
@@ -57,7 +55,7 @@ class Table:
     def point(self, number: int, addresses: list[int]) -> None:
         """Set the addresses of a list."""
         # A replayed graph writes its own addresses, which this object does not see.
-        self._captured = self._captured or captured(self.device)
+        self._captured = self._captured or capturing()
         if addresses == self._addresses[number] and not self._captured:
             return
         self._addresses[number] = addresses
@@ -66,9 +64,8 @@ class Table:
             room = np.zeros(WRITTEN, np.int64)
             room[: len(part)] = part
             at = self.words[number * self.tensors + first :]
-            source.kernel("../../optim/write.cu", "write")[1, WRITTEN](
-                at, room.tobytes(), len(part)
-            )
+            write = source.kernel("../../optim/write.cu", "write")[1, WRITTEN]
+            self._run(functools.partial(write, at, room.tobytes(), len(part)), at)
 
     def launch(
         self, kernel: Kernel, threads: int, args: Sequence[Any], lists: Sequence[Sequence[Any]]
@@ -84,4 +81,12 @@ class Table:
             launch(self.words, self.tensors, self.lists, *args)
             return
         memory = [extent(t, "a tensor of a table") for each in lists for t in each if t.numel()]
-        launch.reaching(memory, self.words, self.tensors, self.lists, *args)
+        given = (memory, self.words, self.tensors, self.lists, *args)
+        self._run(functools.partial(launch.reaching, *given), (args, lists))
+
+    def _run(self, launch: Callable[[], Any], memory: Any) -> None:
+        """Launch; a simulated graph records it, with the memory that it may write."""
+        if self.device.type == "cuda":
+            launch()
+        else:
+            launches.run("weft.optim", launch, memory)

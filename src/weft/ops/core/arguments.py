@@ -135,6 +135,8 @@ def record_{results}({given}):
     entry = last
     if not ({same_options}entry.guard({tensors})):
         entry = find({given})
+    if {learnable} and not {results}:
+        teach(entry, {given})
     result = entry.record[{results}]({inputs})
     return learn_{results}(entry, {given}) if result is NotImplemented else result
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -32,3 +33,46 @@ def check_dim(op: str, rank: int, dim: int) -> None:
             got=f"dim {dim} of {rank} dimensions",
             allowed=f"{-rank} to {rank - 1}" if rank else "none: a number has no dimensions",
         )
+
+
+_WRONG_TYPE = re.compile(r"Expected a value of type '.+?' for argument '(\w+)'")
+"""The words of torch's dispatcher for an argument that does not fit an op's schema."""
+_PLAIN_TYPES = {
+    "Tensor": "a tensor",
+    "List[Tensor]": "a list of tensors",
+    "List[int]": "a list of integers",
+    "List[bool]": "a list of booleans",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "True or False",
+    "str": "a string",
+}
+
+
+def wrong_type(
+    op: str, arguments: Sequence[tuple[Any, Any]], error: Exception
+) -> ArgumentError | None:
+    """The error for an argument of a wrong type, if one made a call fail with `error`.
+
+    arguments  each argument of the schema with its value
+    """
+    refused = _WRONG_TYPE.search(str(error))
+    for argument, value in arguments:
+        wanted = str(argument.type)
+        is_wrong = refused is not None and refused[1] == argument.name
+        if wanted == "Tensor" or (wanted == "Optional[Tensor]" and value is not None):
+            is_wrong = not isinstance(value, torch.Tensor)
+        if is_wrong:
+            return _wrong(op, argument.name, wanted, value)
+    return None
+
+
+def _wrong(op: str, name: str, wanted: str, value: Any) -> ArgumentError:
+    optional = wanted.startswith("Optional[")
+    wanted = wanted.removeprefix("Optional[").removesuffix("]") if optional else wanted
+    text = repr(value)
+    return ArgumentError(
+        f"weft.ops.{op}: '{name}' has a wrong type",
+        got=f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})",
+        allowed=_PLAIN_TYPES.get(wanted, wanted) + (" or None" if optional else ""),
+    )

@@ -7,11 +7,13 @@ take half of the host's time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
+
+from weft.ops.core.bind import autocast
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Tensor types of the fast path; subclasses must be dispatched by torch."""
@@ -29,12 +31,17 @@ _traced = torch._C._get_tracing_state
 class Redirect(NamedTuple):
     """A redirect of calls that has a shorter way for eager ones.
 
-    every     for any call
-    recorded  for calls of plain tensors that need a gradient; either may return NotImplemented
+    every   for any call; it may return NotImplemented
+    saving  the op that records calls of plain tensors which need a gradient, `function.Function`;
+            it takes the same tensors
+    results the number of its results that such a call returns, the first ones
+    given   the arguments of that op for those of the call; None: `every` makes the call
     """
 
     every: Callable[..., Any]
-    recorded: Callable[..., Any]
+    saving: Any
+    results: int
+    given: Callable[..., Sequence[Any] | None] = lambda *args: args
 
 
 def differentiable(
@@ -56,7 +63,11 @@ def differentiable(
             return result[0] if results == 1 else result[:results]
         return result
 
-    members = {"forward": staticmethod(run), "backward": staticmethod(backward)}
+    def gradients(ctx: Any, *given: Any) -> Any:
+        with autocast.off():  # forward has computed on converted tensors
+            return backward(ctx, *given)
+
+    members = {"forward": staticmethod(run), "backward": staticmethod(gradients)}
     made: Any = type(f"weft_{name}", (torch.autograd.Function,), members)
     # Function.apply looks for transforms of functorch first, which the caller has done.
     apply: Callable[..., Any] = super(torch.autograd.Function, made).apply
@@ -76,13 +87,23 @@ def wanted(args: tuple[Any, ...]) -> bool:
 
 def plain() -> bool:
     """True if no mode, transform, tracer or profiler of torch is active."""
+    return not _autocast() and unseen()
+
+
+def unseen() -> bool:
+    """As `plain`, whether autocast is on or off."""
     return not (
         _compiling()
         or _interpreter() is not None
         or _dispatch_modes()
         or _function_modes()
-        or _autocast()
         or _profiled()
         or _traced() is not None
         or forward_ad._current_level >= 0
     )
+
+
+def converts(args: tuple[Any, ...]) -> bool:
+    """True if nothing of torch but autocast has to see a call."""
+    tensors = (a for a in args if isinstance(a, torch.Tensor))
+    return _autocast() and unseen() and all(type(t) in PLAIN for t in tensors)

@@ -4,9 +4,9 @@ A call without modes or tensor subclasses is made by C++ code (`native`) if that
 plan for its arguments. Otherwise it reuses the plan of the previous call if dtype, device, shape,
 strides and alignment are equal, else it looks up a plan by them, and the C++ code learns it.
 torch's dispatcher is not involved. A call with gradients is recorded by `eager` until the C++ code
-has learned it. Every other call (torch.compile, vmap, autocast, fake tensors, subclasses, a
-profiler that wants to see the op) goes through the op that is registered with torch, whose
-implementation runs the same plan.
+has learned it. Under autocast, a call converts its tensors and is then made in the same ways. Every
+other call (torch.compile, vmap, fake tensors, subclasses, a profiler that wants to see the op) goes
+through the op that is registered with torch, whose implementation runs the same plan.
 
 The functions of an op are generated as source text (`arguments.CALL`) and compiled with `exec`, as
 `dataclasses` and `namedtuple` do. The schema gives their parameters and defaults, so that Python
@@ -30,7 +30,7 @@ from torch.autograd import forward_ad
 
 from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError
-from weft.ops.core import arguments, eager
+from weft.ops.core import arguments, checks, eager
 from weft.ops.core.bind import autocast, batching, transforms
 from weft.ops.core.bind.custom_op import custom_op
 from weft.ops.core.bind.verify import verify
@@ -78,8 +78,7 @@ class Definition:
     setup       saves values for `backward` in torch's context: (ctx, inputs, output)
     backward    (ctx, *gradients) -> one gradient per argument; None: not differentiable
     vmap        "leading", "loop" or a rule of torch's kind
-    autocast    the dtype that torch.autocast converts the inputs to, or `autocast.LOWER`; None:
-                left as they are
+    autocast    how torch.autocast converts the inputs; see `autocast.Policy`
     redirect    makes, of the call, a function that gets all arguments which no plan was found for
                 and returns the result; NotImplemented: torch's dispatcher is called
     planless    an expression of the arguments: no plan is looked up for calls where it is true
@@ -98,7 +97,7 @@ class Definition:
     setup: Callable[..., None] | None = None
     backward: Callable[..., Any] | None = None
     vmap: str | Callable[..., Any] = "loop"
-    autocast: torch.dtype | str | None = torch.float32
+    autocast: autocast.Policy = torch.float32
     redirect: Callable[[Callable[..., Any]], Callable[..., Any] | eager.Redirect] | None = None
     planless: str = "False"
     public: bool = True
@@ -124,7 +123,10 @@ class Function:
         self.arguments = list(schema.arguments)
         self.tensors = [a.name for a in self.arguments if "Tensor" in str(a.type)]
         self.op = self._register()
-        self.native = Calls([a.name in self.tensors for a in self.arguments])
+        self.native = Calls(
+            [a.name in self.tensors for a in self.arguments],
+            autocast.word(self.definition.autocast),
+        )
         self.call, self.compute = self._generated()
         self.namespace["dispatch"], self.namespace["recorded"] = self._slow_paths()
         trace.OPS[self.definition.name] = self
@@ -229,10 +231,20 @@ class Function:
         """(any call without a plan, a call of plain tensors that needs a gradient)."""
         op: Callable[..., Any] = self.op._opoverload
         made = self.definition.redirect and self.definition.redirect(op)
-        every, shorter = made if isinstance(made, eager.Redirect) else (made, made)
+        every: Callable[..., Any] | None
+        shorter: Callable[..., Any] | None
+        if isinstance(made, eager.Redirect):
+            every, shorter = made.every, self._borrowing(made)
+        else:
+            every = shorter = made
         record, in_transform = self.recording(), self._transformed()
+        policy, is_tracked = self.definition.autocast, self.is_tracked
 
-        def dispatch(*args: Any) -> Any:
+        def route(*args: Any) -> Any:
+            if not is_tracked and eager.converts(args):
+                given = autocast.converted(args, policy)
+                with autocast.off():
+                    return self.call(*given)
             result = NotImplemented if every is None else every(*args)
             if result is not NotImplemented:
                 return result
@@ -242,11 +254,41 @@ class Function:
                 return record(*args)
             return op(*args)
 
+        def dispatch(*args: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return route(*args)
+            try:
+                return route(*args)
+            except (AttributeError, RuntimeError, TypeError) as error:
+                pairs = zip(self.arguments, args, strict=True)
+                wrong = checks.wrong_type(self.definition.name, list(pairs), error)
+                if wrong is None:
+                    raise
+                raise wrong from None
+
         def recorded(*args: Any) -> Any:
             result = NotImplemented if shorter is None else shorter(*args)
             return (record or op)(*args) if result is NotImplemented else result
 
         return dispatch, record if record is not None and shorter is None else recorded
+
+    def _borrowing(self, redirect: eager.Redirect) -> Callable[..., Any]:
+        """The function that lets another op record a call; the C++ code learns from it."""
+        every, saving, results, given = redirect
+        record = saving.recording(results)
+        assert record is not None
+
+        def recorded(*args: Any) -> Any:
+            theirs = given(*args)
+            if theirs is None:
+                return every(*args)
+            result = record(*theirs)
+            entry = saving.entry(*theirs)
+            if entry.record.open:
+                self.native.borrow(entry, results, args)
+            return result
+
+        return recorded
 
     def _transformed(self) -> Callable[..., Any] | None:
         """The function for calls under torch.func; None if torch must see what the op writes."""

@@ -8,6 +8,7 @@ row, and a block or a part of it computes a row; without, `k` is 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,9 @@ import torch
 from torch.fx import Graph, Node
 
 from weft.ops.core import source
+from weft.ops.core.native.trace import NAMESPACE
 from weft.ops.fuse import model, table
-from weft.ops.fuse.masks import is_mask
+from weft.ops.fuse.masks import is_mask, states_of
 
 Shape = tuple[int, ...]
 
@@ -56,6 +58,11 @@ class FusionGroup:
         found = (n for node in self.nodes for n in inputs_of(node))
         return [n for n in dict.fromkeys(found) if is_mask(n)]
 
+    @property
+    def states(self) -> list[Node]:
+        """The tensors with the starts of masks, which follow the arguments."""
+        return states_of(self.masks)
+
     def full(self, node: Node) -> bool:
         """True if a value has the shape of the space."""
         return node not in self.squeezed and shape_of(node) == self.space
@@ -82,6 +89,11 @@ class Other:
 
 
 Step = FusionGroup | Other
+Chosen = Callable[[Node, Sequence[Step], Mapping[Node, int]], Iterable[tuple[int, str]]]
+"""(an operation, the steps so far, the step of each value) -> the numbers of groups to try; a
+number with a reason is refused for it."""
+Apart = dict[tuple[Node, Node], str]
+"""(an operation, an operand) -> the reason why the kernel of the operand does not compute it."""
 
 
 def shape_of(node: Node) -> Shape:
@@ -110,35 +122,83 @@ def is_free(node: Node) -> bool:
     return is_number(node) or is_mask(node)
 
 
-def grouped(graph: Graph) -> list[Step]:
-    """The steps of a graph, in an order in which they can run."""
+def grouped(graph: Graph, chosen: Chosen | None = None, apart: Apart | None = None) -> list[Step]:
+    """The steps of a graph, in an order in which they can run.
+
+    chosen  the groups that an operation may join; by default any
+    apart   receives the reasons why operations are not in the kernels of their operands
+    """
     steps: list[Step] = []
     place: dict[Node, int] = {}
-    only_filled = [n for n in graph.nodes if n.users and all(is_number(u) for u in n.users)]
+    only_filled = {n for n in graph.nodes if n.users and all(is_number(u) for u in n.users)}
     for node in graph.nodes:
         if node.op == "call_function" and not is_free(node) and node not in only_filled:
-            place[node] = _placed(node, steps, place)
+            place[node] = _placed(node, steps, place, chosen, apart)
     numbers = [n for n in graph.nodes if is_number(n)]
     split = [part for number, step in enumerate(steps) for part in _split(step, number, place)]
-    apart = {s.node for s in split if isinstance(s, Other)}
-    needed = [n for n in numbers if any(u in apart or u.op == "output" for u in n.users)]
+    others = {s.node for s in split if isinstance(s, Other)}
+    needed = [n for n in numbers if any(u in others or u.op == "output" for u in n.users)]
     filled = [i for n in needed for i in inputs_of(n) if i in only_filled]
     needed = [n for n in dict.fromkeys([*filled, *needed]) if n.op == "call_function"]
     return [*(Other(n, "a constant that is no operand of a kernel") for n in needed), *split]
 
 
-def _placed(node: Node, steps: list[Step], place: dict[Node, int]) -> int:
+def _placed(
+    node: Node,
+    steps: list[Step],
+    place: dict[Node, int],
+    chosen: Chosen | None,
+    apart: Apart | None,
+) -> int:
     """The number of the step that computes an operation; may add one."""
-    why = _refused(node)
+    refusal = refused(node)
+    tried: dict[int, str] = {}
+    number = None if refusal else _joined(node, steps, place, chosen, tried)
+    if number is None:
+        why = refusal or _begins(node)
+        steps.append(Other(node, why) if why else _new(node))
+        number = len(steps) - 1
+    if apart is not None:
+        for n in inputs_of(node):
+            if place.get(n, number) != number:
+                before = steps[place[n]]
+                if isinstance(before, Other):
+                    apart[node, n] = alone(n, before.why)
+                else:
+                    apart[node, n] = tried.get(place[n]) or alone(node, refusal)
+    return number
+
+
+def _joined(
+    node: Node,
+    steps: list[Step],
+    place: dict[Node, int],
+    chosen: Chosen | None,
+    tried: dict[int, str],
+) -> int | None:
+    """The number of the group that an operation joins; `tried` receives why others refuse it."""
     # The first step at which all operands are there; arguments are there from the beginning.
-    least = max((place[n] for n in inputs_of(node) if n in place), default=0)
-    for number in range(least, 0 if why else len(steps)):
+    starts = states_of(n for n in inputs_of(node) if is_mask(n))
+    made = [n for n in (*inputs_of(node), *starts) if n in place]
+    least = max(map(place.__getitem__, made), default=0)
+    numbers: Iterable[tuple[int, str]] = ((n, "") for n in range(least, len(steps)))
+    for number, why in numbers if chosen is None else chosen(node, steps, place):
         step = steps[number]
-        if isinstance(step, FusionGroup) and _joins(step, node, place, number):
-            return number
-    why = why or _begins(node)
-    steps.append(Other(node, why) if why else _new(node))
-    return len(steps) - 1
+        if number < least:
+            last = next(table.name_of(n.target) for n in made if place[n] == least)
+            tried[number] = f"its other operand, made by {last}, is not there yet"
+        elif why or not isinstance(step, FusionGroup):
+            tried[number] = why
+        else:
+            tried[number] = _join(step, node, place, number)
+            if not tried[number]:
+                return number
+    return None
+
+
+def alone(node: Node, why: str) -> str:
+    """Say why an operation is in no kernel with others."""
+    return f"{table.name_of(node.target)} is apart: {why}"
 
 
 def _split(step: Step, number: int, place: dict[Node, int]) -> list[Step]:
@@ -165,9 +225,11 @@ def _cone(group: FusionGroup, results: list[Node]) -> list[Node]:
     return [n for n in group.nodes if n in needed]
 
 
-def _refused(node: Node) -> str:
+def refused(node: Node) -> str:
     """The reason why an operation cannot be in any kernel, or ""."""
     value, name = node.meta.get("val"), table.name_of(node.target)
+    if getattr(node.target, "namespace", "") == NAMESPACE:
+        return "an op with kernels of its own"
     if not isinstance(value, torch.Tensor):
         return "its result is not one tensor"
     if value.dtype not in source.CTYPES:
@@ -206,21 +268,21 @@ def draws(node: Node) -> bool:
 
 
 # ---- joining a group ---------------------------------------------------------------------------
-def _joins(group: FusionGroup, node: Node, place: dict[Node, int], number: int) -> bool:
-    """Add an operation to a group if the group can compute it."""
+def _join(group: FusionGroup, node: Node, place: dict[Node, int], number: int) -> str:
+    """Add an operation to a group if the group can compute it; else return the reason."""
     inside = [n for n in inputs_of(node) if place.get(n) == number]
     if group.k and any(is_mask(n) and shape_of(n) != group.space for n in inputs_of(node)):
-        return False  # a mask's elements are numbered as those of the space
+        return "a mask of dropout has elements that are numbered in another way"
     name = table.name_of(node.target)
     if name in table.VIEWS:
-        joined = bool(inside) and _joins_as_view(group, node, inside[0])
+        why = _join_as_view(group, node, inside[0]) if inside else "a view of another value"
     elif _is_reduction(node):
-        joined = _joins_as_reduction(group, node)
+        why = _join_as_reduction(group, node)
     else:
-        joined = _joins_as_element(group, node, inside)
-    if joined:
+        why = _join_as_element(group, node, inside)
+    if not why:
         group.nodes.append(node)
-    return joined
+    return why
 
 
 def _is_reduction(node: Node) -> bool:
@@ -228,52 +290,61 @@ def _is_reduction(node: Node) -> bool:
     return name in table.REDUCTIONS or name in table.VARIANCES
 
 
-def _joins_as_element(group: FusionGroup, node: Node, inside: list[Node]) -> bool:
+def _join_as_element(group: FusionGroup, node: Node, inside: list[Node]) -> str:
     squeezed = [n for n in inside if n in group.squeezed]
     if squeezed:
         # Elements of reduced values combine with each other and with single numbers.
         others = [n for n in inputs_of(node) if n not in group.squeezed]
         if any(math.prod(shape_of(n)) > 1 for n in others):
-            return False
+            return "it combines a reduced value with one that the kernel does not reduce"
         group.squeezed.add(node)
-        return True
+        return ""
     space = _common(group.space, shape_of(node))
-    if space is None or (space != group.space and (group.k or not inside)):
-        return False
+    if space is None:
+        return f"its shape {_text(shape_of(node))} does not fit the kernel's {_text(group.space)}"
+    if space != group.space and (group.k or not inside):
+        return f"its shape {_text(shape_of(node))} exceeds the kernel's {_text(group.space)}"
     group.space = space
-    return True
+    return ""
 
 
-def _joins_as_view(group: FusionGroup, node: Node, value: Node) -> bool:
-    """True if a view repeats a value along dimensions that it does not depend on."""
+def _text(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _join_as_view(group: FusionGroup, node: Node, value: Node) -> str:
+    """Add a view that repeats a value along dimensions that it does not depend on."""
     before, after = shape_of(value), shape_of(node)
+    other = f"the view of {_text(before)} as {_text(after)} is no broadcast to the kernel's shape"
     if value in group.squeezed:
         if after == before:
             group.squeezed.add(node)
-            return True
-        return after == before + (1,) * group.k  # as `keepdim` would have left it
+            return ""
+        return "" if after == before + (1,) * group.k else other  # as `keepdim` would have left it
     if len(after) >= len(before) and _common(before, after) == after:
-        return _common(group.space, after) == group.space
+        return "" if _common(group.space, after) == group.space else other
     if group.k and before == after + (1,) * group.k:
         group.squeezed.add(node)
-        return True
-    return False
+        return ""
+    return other
 
 
-def _joins_as_reduction(group: FusionGroup, node: Node) -> bool:
+def _join_as_reduction(group: FusionGroup, node: Node) -> str:
     value = inputs_of(node)[0]
     if value in group.squeezed or shape_of(value) != group.space:
-        return False
+        return f"it reduces {_text(shape_of(value))}, not the kernel's {_text(group.space)}"
     k = _reduced(node)
-    if not k or (group.k and group.k != k) or _few(group.space, k):
-        return False
+    if not k or (group.k and group.k != k):
+        return "it reduces other dimensions than the kernel's rows"
+    if _few(group.space, k):
+        return "it reduces to too few results for one block per row"
     if any(shape_of(n) != group.space for n in group.masks):
-        return False
+        return "a mask of dropout has elements that are numbered in another way"
     if not group.k:  # values that were broadcast along a row stay so; all others are elements
         group.k = k
     if not _keeps(node):
         group.squeezed.add(node)
-    return True
+    return ""
 
 
 def _new(node: Node) -> FusionGroup:

@@ -40,12 +40,20 @@ def launch(group: FusionGroup, tensors: Sequence[torch.Tensor], recorded: bool) 
 
     recorded  tensors with the starts of the group's masks follow the arguments
     """
-    layouts = [layout(t) for t in tensors]
+    addresses = [t.data_ptr() % model.VECTOR_BYTES for t in tensors]
+    return launch_of(group, [layout(t) for t in tensors], addresses, recorded)
+
+
+def launch_of(
+    group: FusionGroup, layouts: Sequence[Layout], addresses: Sequence[int], recorded: bool = False
+) -> Launch:
+    """The launch for arguments of these layouts.
+
+    addresses  those of the arguments, modulo `model.VECTOR_BYTES`
+    """
     if group.k:
         return _by_rows(group, layouts, recorded)
-    return _elementwise(
-        group, layouts, [t.data_ptr() % model.VECTOR_BYTES for t in tensors], recorded
-    )
+    return _elementwise(group, layouts, addresses, recorded)
 
 
 @functools.lru_cache(source.REMEMBERED)

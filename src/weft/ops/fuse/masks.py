@@ -9,7 +9,7 @@ backward pass agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +30,16 @@ _LIBRARY = torch.library.Library("weft", "FRAGMENT")
 _LIBRARY.define(
     "fused_mask(int[] size, float p, int number, ScalarType dtype, Device device) -> Tensor"
 )
+
+
+_LIBRARY.define(
+    "recorded_mask(Tensor state, int[] size, float p, ScalarType dtype, Device device) -> Tensor"
+)
+
+
+@torch.library.register_fake("weft::recorded_mask", lib=_LIBRARY)  # type: ignore[untyped-decorator]
+def _fake_recorded(state: Any, size: Any, p: float, dtype: Any, device: Any) -> Any:
+    return torch.empty(size, dtype=dtype, device=device)
 
 
 @torch.library.register_fake("weft::fused_mask", lib=_LIBRARY)  # type: ignore[untyped-decorator]
@@ -85,12 +95,26 @@ class Mask(NamedTuple):
 
 
 def is_mask(node: Node) -> bool:
-    return node.target is torch.ops.weft.fused_mask.default
+    return node.target is torch.ops.weft.fused_mask.default or is_recorded(node)
+
+
+def is_recorded(node: Node) -> bool:
+    """True for a mask whose random numbers start where a tensor of the graph says."""
+    return node.target is torch.ops.weft.recorded_mask.default
+
+
+def states_of(masks: Iterable[Node]) -> list[Node]:
+    """The tensors with the starts of recorded masks."""
+    return [m.all_input_nodes[0] for m in masks if is_recorded(m)]
 
 
 def mask_of(node: Node) -> Mask:
     """The mask that a node of a graph computes."""
-    _, p, number, dtype, device = node.args
+    if is_recorded(node):
+        _, _, p, dtype, device = node.args
+        number: Any = -1  # no start of a call
+    else:
+        _, p, number, dtype, device = node.args
     n = int(node.meta["val"].numel())
     return Mask(int(number), n, float(p), max(4, 16 // dtype.itemsize), torch.device(device))
 

@@ -33,7 +33,8 @@ _DECOMPOSED = (
 
 
 @functools.cache
-def _table() -> dict[Any, Any]:
+def decompositions() -> dict[Any, Any]:
+    """The formulas of operations that are replaced by simpler ones."""
     packets = (getattr(torch.ops.aten, name, None) for name in _DECOMPOSED)
     return dict(get_decompositions([p for p in packets if p is not None]))
 
@@ -51,7 +52,9 @@ def graph_of(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> t
         ]
     functional = torch.func.functionalize(function, remove="mutations")
     with torch.no_grad(), Dropouts():
-        made = make_fx(functional, decomposition_table=_table(), tracing_mode="fake")(*fakes)
+        made = make_fx(functional, decomposition_table=decompositions(), tracing_mode="fake")(
+            *fakes
+        )
     graph: torch.fx.Graph = made.graph
     changed = [n for n in graph.nodes if n.target is torch.ops.aten.copy_.default]
     if changed:

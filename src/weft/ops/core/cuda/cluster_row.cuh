@@ -2,6 +2,7 @@
 // from the only read of it to the result.
 #pragma once
 #include <weft/cluster.cuh>
+#include <weft/early_launch.cuh>
 #include <weft/row.cuh>
 
 namespace weft {

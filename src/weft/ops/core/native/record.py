@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 class _Setup:
-    """The context of a setup: notes what it is told."""
+    """The context of a setup: records the calls of its methods."""
 
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
@@ -122,7 +122,23 @@ class _Formula:
         module.learn(recipe, tensors, module.program(steps, results))
 
 
-def recipe(op: Recorded, entry: Any, results: int, args: Sequence[Any]) -> Any:
+@dataclass(frozen=True)
+class Around:
+    """A call of another op, which this op's call is the first part of.
+
+    count   the tensors of that call
+    places  the tensors of this op among them
+    then    the steps that follow those of this op
+    """
+
+    count: int
+    places: Sequence[int]
+    then: Sequence[launches.Row]
+
+
+def recipe(
+    op: Recorded, entry: Any, results: int, args: Sequence[Any], around: Around | None = None
+) -> Any:
     """The recipe of calls like this one; raises Refused.
 
     entry    the plan of the call
@@ -146,13 +162,17 @@ def recipe(op: Recorded, entry: Any, results: int, args: Sequence[Any]) -> Any:
     stored = setup.stored()
     if not set(words) <= {v for v in stored.values() if type(v) is int}:
         raise Refused("an integer of the call that the setup does not keep as it is")
-    step = launches.step(entry, range(len(tensors)), None if words else ())
+    around = around or Around(len(tensors), range(len(tensors)), ())
+    step = launches.step(entry, around.places, None if words else ())
     if step is None:
         raise Refused("a plan that only Python runs")
-    forward = module.program([step], [len(tensors) + i for i in range(len(returned))])
+    made_at = [around.count + i for i in range(len(outputs))]
+    forward = module.program([step, *around.then], made_at[: len(returned)])
     formula = _Formula(op, stored, _zeros(returned) if setup.materialize else None, words)
+    places = dict(enumerate((*around.places, *made_at))) | {NONE: NONE}
     return module.recipe(
-        f"weft_{op.definition.name}Backward", forward, _numbers(setup.saved, (*tensors, *outputs)),
+        f"weft_{op.definition.name}Backward", forward, list(around.places),
+        [places[n] for n in _numbers(setup.saved, (*tensors, *outputs))],
         [_is_differentiable(t) and id(t) not in setup.constant for t in returned], formula,
     )  # fmt: skip
 

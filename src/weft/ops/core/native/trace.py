@@ -18,9 +18,12 @@ from weft.ops.core.native.launches import NONE, Row
 NAMESPACE = "weft"
 _KINDS: dict[type, str] = {
     bool: "bool", int: "int", float: "float", str: "str", torch.dtype: "dtype",
-    torch.device: "device", type(None): "none",
+    torch.device: "device", torch.layout: "layout", torch.memory_format: "memory_format",
+    type(None): "none",
 }  # fmt: skip
 """Constants that the C++ code knows, by type."""
+_LISTS: dict[str, tuple[type, ...]] = {"ints": (int,), "bools": (bool,), "floats": (float,)}
+"""Lists that it knows, by the types of their elements."""
 
 
 class Op(Protocol):
@@ -81,7 +84,7 @@ class _Trace(TorchDispatchMode):  # type: ignore[misc]
             return self._library(schema.name.partition("::")[2], values)
         result = func(*args, **named)
         pairs = zip(schema.arguments, values, strict=True)
-        arguments = [self._argument(str(a.type), value) for a, value in pairs]
+        arguments = [argument(str(a.type), value, torch.Tensor, self.number) for a, value in pairs]
         reads = [n for kind, part in arguments if kind in ("tensor", "tensors") for n in part]
 
         def row(final: Callable[[int], int]) -> Row:
@@ -113,19 +116,6 @@ class _Trace(TorchDispatchMode):  # type: ignore[misc]
         )
         return result
 
-    def _argument(self, declared: str, value: Any) -> tuple[str, Any]:
-        if declared == "Tensor" and type(value) in (int, float):
-            return "number", value
-        if isinstance(value, torch.Tensor):
-            return "tensor", [self.number(value)]
-        if isinstance(value, list | tuple) and all(type(v) is int for v in value):
-            return "ints", list(value)
-        if isinstance(value, list | tuple) and all(isinstance(v, torch.Tensor) for v in value):
-            return "tensors", [self.number(v) for v in value]
-        if type(value) not in _KINDS:
-            raise Untraceable(f"an argument of type {type(value).__name__}")
-        return _KINDS[type(value)], value
-
     def _add(self, reads: list[int], result: Any, row: Any, mutates: bool) -> None:
         made = result if isinstance(result, tuple | list) else (result,)
         if not all(isinstance(t, torch.Tensor) for t in made):
@@ -135,6 +125,31 @@ class _Trace(TorchDispatchMode):  # type: ignore[misc]
             self._numbers.setdefault(id(tensor), number)
             self._tensors.append(tensor)
         self.steps.append(_Step(reads, list(range(first, first + len(made))), row, mutates))
+
+
+def argument(
+    declared: str, value: Any, tensor: type, number: Callable[[Any], int]
+) -> tuple[str, Any]:
+    """An argument of an op as the C++ code reads it: its kind and its value.
+
+    declared  its type in the op's schema
+    tensor    the type of values that stand for tensors, which have a number
+    """
+    if declared == "Tensor" and type(value) in (int, float):
+        return "number", value
+    if declared in ("float", "Optional[float]") and type(value) is int:
+        return "float", float(value)
+    if isinstance(value, tensor):
+        return "tensor", [number(value)]
+    if isinstance(value, list | tuple):
+        for kind, types in _LISTS.items():
+            if all(type(v) in types for v in value) and (value or kind == "ints"):
+                return kind, list(value)
+        if all(isinstance(v, tensor) for v in value) and "Optional" not in declared:
+            return "tensors", [number(v) for v in value]
+    if type(value) not in _KINDS:
+        raise Untraceable(f"an argument of type {type(value).__name__}")
+    return _KINDS[type(value)], value
 
 
 def traced(

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from weft.errors import ArgumentError
 from weft.ops.core import library
 from weft.ops.core.checks import check_dtype
@@ -98,7 +100,7 @@ def _definitions(variants: Variants) -> tuple[Definition, Definition]:
             setup=functools.partial(_setup, variants),
             backward=functools.partial(_backward, first.name),
             vmap=functools.partial(elementwise.batched, forward),
-            autocast=None,
+            autocast=torch.float32 if first.name == "softplus" else None,  # as PyTorch
         ),
         Definition(
             name=backward.name,

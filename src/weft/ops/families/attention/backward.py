@@ -22,33 +22,36 @@ from weft.ops.families.attention.backward_job import (
     STARTS,
     VALUE,
     AttentionBackwardJob,
+    Result,
     described,
     fp32_bytes,
     fp32_side,
     fp32_stages,
+    join,
+    scratch,
 )
-from weft.ops.families.attention.backward_model import BlockTile, Stream, WarpgroupKernel
+from weft.ops.families.attention.backward_model import BlockTile, StreamingKernel, WarpgroupKernel
 from weft.ops.families.attention.model import heads_at_once
 from weft.ops.families.attention.problem import gradient_shapes, result_strides
-from weft.ops.families.attention.split import Result, join, scratch
-
-RESULTS = 11
-"""Number of the first result; 11 inputs precede it."""
 
 
 def candidates(request: Request) -> list[Candidate]:
     """Candidates of a backward call."""
     ragged = request.inputs[STARTS] is not None
-    job = described(request, 3, ragged)._replace(results=_results(request, ragged))
-    p = job.problem
+    return of_job(described(request, 3, ragged)._replace(results=results(request, ragged)))
+
+
+def of_job(job: AttentionBackwardJob) -> list[Candidate]:
+    """Candidates of a job."""
+    p, request = job.problem, job.operands.request
     queries = fp32_side(job) if job.fp32 else model.BACKWARD_TILES[p.head].dkv.queries
     job = job._replace(queries=queries)
     if 0 in (p.batch, p.heads, p.rows, p.keys, p.width):
         empty = tuple(b._replace(zeroed=True) for b in job.results)
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
-    work = Work(job, request.target)
+    work = BackwardKernels(job, request.target)
     recomputed = work.candidate("scores recomputed", _recomputed, work.dq, 0.0)
-    by_tma = tma_backward.candidates(job, request.target, RESULTS)
+    by_tma = tma_backward.candidates(job, request.target)
     if by_tma and tma_backward_model.covers(p, request.target):
         return by_tma
     made = [recomputed, *_by_warpgroups(work), *by_tma]
@@ -74,7 +77,7 @@ def _rounds(job: AttentionBackwardJob, gpu: Target) -> list[tuple[int, int]]:
     return [(first, min(each, heads - first)) for first in range(0, heads, each)]
 
 
-def _results(request: Request, ragged: bool) -> tuple[Buffer, ...]:
+def results(request: Request, ragged: bool) -> tuple[Buffer, ...]:
     tensors = [request.inputs[n] for n in (QUERY, KEY, VALUE)]
     layouts = [t for t in tensors if t is not None]
     if ragged:
@@ -87,7 +90,7 @@ def _results(request: Request, ragged: bool) -> tuple[Buffer, ...]:
     )
 
 
-class Work:
+class BackwardKernels:
     """The kernels of a backward call.
 
     dq      the kernel for the gradient of the queries
@@ -115,19 +118,23 @@ class Work:
 
     def _stream(
         self, products: int, tile: tuple[int, int], heads: int, rows: int, past: int, sums: int
-    ) -> Stream:
+    ) -> StreamingKernel:
         """The kernel whose blocks have tile[0] of `rows` rows, and stream `past` rows."""
         p = self.job.problem
         work = 2 * products * tile[0] * past * p.head * p.share
         blocks = cdiv(rows, tile[0]) * heads
-        return Stream(blocks, cdiv(past, tile[1]), work * self.gpu.sms / self.rate, sums)
+        return StreamingKernel(blocks, cdiv(past, tile[1]), work * self.gpu.sms / self.rate, sums)
 
-    def parts(self, stream: Stream) -> int:
+    def parts(self, stream: StreamingKernel) -> int:
         """Parts that a kernel splits its streamed rows into."""
         return 1 if self.job.problem.starts[0] is not None else stream.parts(self.gpu)
 
     def candidate(
-        self, name: str, build: Callable[[Work], Plan], of_queries: Stream, more: float
+        self,
+        name: str,
+        build: Callable[[BackwardKernels], Plan],
+        of_queries: StreamingKernel,
+        more: float,
     ) -> Candidate:
         """A candidate with that kernel for the queries, which takes `more` seconds."""
         cost, why = 2 * self.gpu.launch + more + self.job.operands.cost, ["two kernels"]
@@ -142,7 +149,7 @@ class Work:
 class Steps:
     """The launches and the scratch of a plan."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: BackwardKernels) -> None:
         self.work, self.job = work, work.job
         self.made: list[Step] = []
         self.scratch: list[Buffer] = []
@@ -152,7 +159,7 @@ class Steps:
         self.scratch.append(made)
         return Pointer(self.job.delta.number + len(self.scratch))
 
-    def split(self, stream: Stream, whole: bool) -> tuple[int, Argument]:
+    def split(self, stream: StreamingKernel, whole: bool) -> tuple[int, Argument]:
         """The number of parts of a kernel, and the address of its sums; `whole`: one round."""
         parts = self.work.parts(stream) if whole else 1
         return parts, self.buffer(scratch(stream, parts)) if parts > 1 else None
@@ -166,14 +173,14 @@ class Steps:
             result = self.job.results[n]
             heads, rows = result.shape[-3] if len(result.shape) > 2 else 1, result.shape[-2]
             sizes = (p.batch, heads, rows, result.shape[-1])
-            made.append(Result(Pointer(RESULTS + n), p.strides(result), sizes, p.dtype))
+            made.append(Result(self.job.result(n), p.strides(result), sizes, p.dtype))
         self.made.append(join(sums, p.head, parts, *made))
 
     def plan(self) -> Plan:
         return self.job.plan(self.made, self.job.results, self.scratch)
 
 
-def _recomputed(work: Work) -> Plan:
+def _recomputed(work: BackwardKernels) -> Plan:
     """Both kernels compute scores."""
     job, p, steps = work.job, work.job.problem, Steps(work)
     dout, q, k, v, out = (x.pointer for x in job.inputs)
@@ -184,7 +191,8 @@ def _recomputed(work: Work) -> Plan:
     heads, tiles = p.batch * p.heads, cdiv(p.rows, bm)
     structs = job.structs(heads_at_once(p, work.gpu, tiles, heads), parts=parts)
     tensors = (q, k, v, p.mask_pointer, out, dout, Pointer(LSE), job.dlse, job.delta)
-    args = (*tensors, Pointer(RESULTS), sums, *p.starts, *structs, *p.random)
+    more = (*p.random, *job.expression.arguments)
+    args = (*tensors, job.result(0), sums, *p.starts, *structs, *more)
     kernel = job.kernel("queries", *words)
     steps.made.append(Step(kernel, (tiles * heads * parts,), (32 * warps,), args, shared))
     steps.join(sums, parts, 0)
@@ -192,7 +200,7 @@ def _recomputed(work: Work) -> Plan:
     return steps.plan()
 
 
-def _by_warpgroups(work: Work) -> list[Candidate]:
+def _by_warpgroups(work: BackwardKernels) -> list[Candidate]:
     """The candidate whose kernels are for warpgroups, if there is one."""
     job, gpu = work.job, work.gpu
     kernels = warpgroup_backward.kernels(job, gpu)
@@ -212,7 +220,7 @@ def _by_warpgroups(work: Work) -> list[Candidate]:
     return [Candidate("scores recomputed, warpgroups", cost, ", ".join(why), build)]
 
 
-def _plan_warpgroups(work: Work, kernels: Sequence[WarpgroupKernel]) -> Plan:
+def _plan_warpgroups(work: BackwardKernels, kernels: Sequence[WarpgroupKernel]) -> Plan:
     """Both kernels compute scores, by warpgroups."""
     job, p, steps = work.job, work.job.problem, Steps(work)
     dout, q, k, v, _ = (x.pointer for x in job.inputs)
@@ -223,9 +231,10 @@ def _plan_warpgroups(work: Work, kernels: Sequence[WarpgroupKernel]) -> Plan:
         heads = job.key_heads if kernel.of_keys else p.batch * p.heads
         at_once = heads_at_once(p, work.gpu, stream.blocks // heads, heads)
         numbers = (1, 2) if kernel.of_keys else (0,)
-        results = [Pointer(RESULTS + n) for n in numbers]
+        results = [job.result(n) for n in numbers]
         tensors = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, results[0], results[-1])
-        args = (*tensors, sums, *p.starts, Counters(), *job.structs(at_once, parts=parts))
+        more = (*job.structs(at_once, parts=parts), *job.expression.arguments)
+        args = (*tensors, sums, *p.starts, Counters(), *more)
         grid = (min(stream.blocks * parts, work.gpu.sms),)
         made, block = warpgroup_backward.compiled(job, kernel), (warpgroup_backward.THREADS,)
         steps.made.append(Step(made, grid, block, args, kernel.shared(p.head)))
@@ -252,14 +261,15 @@ def _key_step(steps: Steps, heads: tuple[int, int], stored: Argument) -> None:
         kernel = job.kernel("keys", *words)
         shared = job.pitch * (2 * bn + 4 * bm) + 16 * bm + (4 * bn * bm if paired else 0)
     tensors = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta)
-    results = (Pointer(RESULTS + 1), Pointer(RESULTS + 2))
-    args = (*tensors, *results, stored, sums, *p.starts, *structs, *p.random)
+    results = (job.result(1), job.result(2))
+    more = (*p.random, *job.expression.arguments)
+    args = (*tensors, *results, stored, sums, *p.starts, *structs, *more)
     grid = (tiles * heads[1] * parts,)
     steps.made.append(Step(kernel, grid, (32 * warps,), args, shared))
     steps.join(sums, parts, 1, 2)
 
 
-def _stored(work: Work, rounds: Sequence[tuple[int, int]]) -> Plan:
+def _stored(work: BackwardKernels, rounds: Sequence[tuple[int, int]]) -> Plan:
     """The kernel of keys and values stores gradients of scores for that of the queries."""
     job, p, steps = work.job, work.job.problem, Steps(work)
     bm, bn, warps, stages = work.stored_tile
@@ -273,7 +283,7 @@ def _stored(work: Work, rounds: Sequence[tuple[int, int]]) -> Plan:
         parts, sums = steps.split(work.stored, whole=len(rounds) == 1)
         tiles, count = cdiv(p.rows, bm), heads[1] * p.group
         structs = job.structs(heads_at_once(p, work.gpu, tiles, count), heads, parts)
-        args = (stored, job.inputs[2].pointer, Pointer(RESULTS), sums, *p.starts, *structs)
+        args = (stored, job.inputs[2].pointer, job.result(0), sums, *p.starts, *structs)
         steps.made.append(Step(kernel, (tiles * count * parts,), (32 * warps,), args, shared))
         steps.join(sums, parts, 0)
     return steps.plan()

@@ -13,7 +13,15 @@ from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
-from weft.ops.families.attention.problem import Operand, Operands, Problem, problem_of
+from weft.ops.families.attention.backward_model import StreamingKernel
+from weft.ops.families.attention.problem import (
+    AttentionOperands,
+    Expression,
+    Operand,
+    Problem,
+    problem_of,
+)
+from weft.ops.families.attention.structs import Joined
 
 DOUT, DLSE, QUERY, KEY, VALUE, OUT, LSE, MASK, STATE, STARTS = range(10)
 """Numbers of the inputs; the cumulative lengths are the last two."""
@@ -27,16 +35,21 @@ class AttentionBackwardJob(NamedTuple):
     """
 
     problem: Problem
-    operands: Operands
+    operands: AttentionOperands
     inputs: tuple[Operand, ...]
     results: tuple[Buffer, ...]
     dlse: Argument
     queries: int = 16
+    expression: Expression = Expression()
 
     @property
     def delta(self) -> Pointer:
         """The number of the scratch with rowsum(dout * out)."""
         return Pointer(self.operands.first + len(self.operands.scratch))
+
+    def result(self, number: int) -> Pointer:
+        """The address of the gradient of query, key or value."""
+        return Pointer(len(self.operands.request.inputs) + number)
 
     @property
     def key_heads(self) -> int:
@@ -108,7 +121,7 @@ class AttentionBackwardJob(NamedTuple):
         first = (p.head,) if self.fp32 else (source.ctype(p.dtype), p.head)
         text = ", ".join(map(str, (*first, *words)))
         file = "fp32_backward" if self.fp32 else "backward"
-        return source.kernel(f"attention/{file}.cu", f"{name}<{text}>")
+        return source.kernel(f"attention/{file}.cu", f"{name}<{text}>", **self.expression.macros)
 
     def delta_step(self) -> Step:
         """The step that computes rowsum(dout * out)."""
@@ -122,7 +135,7 @@ class AttentionBackwardJob(NamedTuple):
 
 def described(request: Request, outputs: int, ragged: bool) -> AttentionBackwardJob:
     """The job of a request, without results."""
-    operands = Operands(request, outputs, ragged)
+    operands = AttentionOperands(request, outputs, ragged)
     starts = (STARTS, STARTS + 1) if ragged else None
     p = problem_of(operands, (QUERY, KEY, VALUE), MASK, starts, STATE)
     inputs = tuple(operands.rows(n, p) for n in (DOUT, QUERY, KEY, VALUE, OUT))
@@ -154,3 +167,32 @@ def fp32_bytes(job: AttentionBackwardJob, stages: int = 1) -> int:
 def _bytes(pitch: int, side: int, stages: int) -> int:
     """Bytes of four tiles of rows, two of them in stages, and of two tiles of scores."""
     return (2 + 2 * stages) * side * pitch + 2 * 4 * side * (side + 4)
+
+
+# ---- sums of gradients whose streamed rows are split among blocks ------------------------------
+class Result(NamedTuple):
+    """A gradient [batch, heads, rows, width], whose strides are of the first three."""
+
+    pointer: Pointer
+    strides: tuple[int, int, int]
+    sizes: tuple[int, int, int, int]
+    dtype: torch.dtype
+
+
+def scratch(stream: StreamingKernel, parts: int) -> Buffer:
+    """The buffer for the sums of all parts."""
+    return Buffer((parts * stream.sums,), torch.float32)
+
+
+def join(sums: Pointer, head: int, parts: int, *results: Result) -> Step:
+    """The step that adds up sums of rows of `head`: of one result, or of two in a row."""
+    pointers: list[Argument] = [None, None]
+    text, vectors = [bytes(Joined.sizeof())] * 2, 0
+    for i, (pointer, strides, (batch, heads, rows, width), _) in enumerate(results):
+        each = batch * heads * rows * head // 4
+        pointers[i] = pointer
+        text[i] = Joined(strides, parts, heads, rows, head, width, each).pack()
+        vectors += each
+    name = f"join<{source.ctype(results[0].dtype)}>"
+    kernel = source.kernel("attention/join.cu", name, **Joined.define())
+    return Step(kernel, (cdiv(vectors, 256),), (256,), (sums, *pointers, *text))

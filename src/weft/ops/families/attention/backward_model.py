@@ -25,7 +25,7 @@ WARPGROUP_FIXED = 4e-6
 """Seconds of the kernels by warpgroups beside their launches and streams."""
 
 
-class Stream(NamedTuple):
+class StreamingKernel(NamedTuple):
     """A kernel of gradients.
 
     blocks   of one part

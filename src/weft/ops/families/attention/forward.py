@@ -15,7 +15,7 @@ from weft.ops.core.target import Target
 from weft.ops.families.attention import model, tma, warpgroup
 from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.model import ForwardTile, Fp32Tile
-from weft.ops.families.attention.problem import Operands, Problem, problem_of
+from weft.ops.families.attention.problem import AttentionOperands, Problem, problem_of
 
 LISTED = 8
 """Candidates of a call."""
@@ -28,7 +28,7 @@ def candidates(
 
     `state` is the number of the state of a call with dropout.
     """
-    operands = Operands(request, 2 if lse else 1, ragged)
+    operands = AttentionOperands(request, 2 if lse else 1, ragged)
     starts = (3, 4) if ragged else None
     p = problem_of(operands, (0, 1, 2), None if ragged else 3, starts, state)
     q, k, v = (operands.rows(n, p) for n in range(3))
@@ -58,16 +58,35 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """Candidates for f16 and bf16."""
     p, made = job.problem, []
     pack = _packed_heads(p)
-    for tile in (*model.FORWARD_TILES[p.head], model.SHARED_TILES[p.head]):
+    for tile in model.FORWARD_TILES[p.head]:
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
-        least = 1 if tile.key_warps > 1 else 2
-        for parts in _parts(tiles, cdiv(p.keys, tile.keys), least, 2 * gpu.sms):
+        for parts in _parts(tiles, cdiv(p.keys, tile.keys), 2, 2 * gpu.sms):
             grid = _Grid(tiles, parts, pack)
             build = functools.partial(_plan_half, job, tile, grid, gpu)
             made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
+    made += _few_queries(job, pack, gpu)
     if job.pages is not None:
         return made
     return made + warpgroup.candidates(job, gpu) + tma.candidates(job, gpu)
+
+
+def _few_queries(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
+    """Candidates whose warps share their queries; parts of the keys are blocks, or of a cluster."""
+    p, made, base = job.problem, [], model.SHARED_TILES[job.problem.head]
+    tiles = cdiv(p.rows * pack, base.queries) * (p.heads // pack) * p.batch
+    key_tiles = cdiv(p.keys, base.keys)
+    for parts in _parts(tiles, key_tiles, 1, 2 * gpu.sms):
+        tile, grid = model.shared_tile(p.head, tiles * parts, gpu), _Grid(tiles, parts, pack)
+        build = functools.partial(_plan_half, job, tile, grid, gpu)
+        made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
+        few = tiles <= model.MOST_CLUSTERS and gpu.capability >= (9, 0)
+        if parts in model.CLUSTER_PARTS and few:
+            tile = tile._replace(clustered=True)
+            name = f"{tile.name}, cluster of {parts}"
+            build = functools.partial(_plan_half, job, tile, grid, gpu)
+            why = f"{tiles * parts} blocks for {gpu.sms} SMs"
+            made.append(Candidate(name, tile.time(p, tiles, parts, gpu), why, build))
+    return made
 
 
 def _fp32(job: AttentionJob, gpu: Target) -> list[Candidate]:
@@ -106,37 +125,37 @@ def _candidate(
 
 def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -> Plan:
     p = job.problem
-    split = str(grid.parts > 1).lower()
+    split = "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
     shape = (p.head, tile.queries, tile.keys, tile.warps, tile.stages, p.mask, split, p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), *shape, tile.key_warps)))
     file = "attention/forward.cu" if job.pages is None else "attention/paged.cu"
-    kernel = source.kernel(file, f"attend<{words}>")
+    kernel = source.kernel(file, f"attend<{words}>", **job.expression.macros)
     shared = tile.shared(p.head, grid.parts)
-    return _plan(job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu)
+    return _plan(job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, tile.clustered)
 
 
 def _plan_fp32(job: AttentionJob, tile: Fp32Tile, grid: _Grid, gpu: Target) -> Plan:
     p = job.problem
     split = str(grid.parts > 1).lower()
     words = f"{p.head}, {p.mask}, {p.drops}, {split}, {tile.queries}, {tile.keys}"
-    kernel = source.kernel("attention/fp32.cu", f"attend<{words}>")
+    kernel = source.kernel("attention/fp32.cu", f"attend<{words}>", **job.expression.macros)
     return _plan(job, kernel, tile.queries, 256, tile.shared(p.head), grid, gpu)
 
 
 def _plan(
     job: AttentionJob, kernel: Kernel, queries: int, threads: int, shared: int, grid: _Grid,
-    gpu: Target,
+    gpu: Target, clustered: bool = False,
 ) -> Plan:  # fmt: skip
     p, (tiles, parts, pack) = job.problem, grid
-    scratch, partial = _partial(job, tiles * parts * queries, parts)
+    scratch, partial = _partial(job, tiles * parts * queries, 1 if clustered else parts)
     heads = p.batch * p.heads // pack
     at_once = model.heads_at_once(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once, job.operands.elementwise)
-    args = (*job.pointers, *partial, problem, *(job.pages or p.random))
+    args = (*job.pointers, *partial, problem, *(job.pages or p.random), *job.expression.arguments)
     early = gpu.capability >= (9, 0)
-    return job.plan(
-        (Step(kernel, (tiles * parts,), (threads,), args, shared, early=early),), scratch
-    )
+    cluster = (parts,) if clustered else None
+    step = Step(kernel, (tiles * parts,), (threads,), args, shared, cluster=cluster, early=early)
+    return job.plan((step,), scratch)
 
 
 def _partial(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
-from weft.ops.families.attention.problem import Operand, Operands, Problem
+from weft.ops.families.attention.problem import AttentionOperands, Expression, Operand, Problem
 
 
 class Pages(NamedTuple):
@@ -23,10 +23,11 @@ class AttentionJob(NamedTuple):
     q: Operand
     k: Operand
     v: Operand
-    operands: Operands
+    operands: AttentionOperands
     out: Pointer
     lse: Pointer | None
     pages: Pages | None = None
+    expression: Expression = Expression()
 
     @property
     def pointers(self) -> tuple[Argument, ...]:

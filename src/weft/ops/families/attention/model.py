@@ -1,7 +1,8 @@
 """Cost model of attention: the tiles that its kernels come in, and their modelled seconds.
 
 Every constant was fitted on an NVIDIA H200. Tiles of f16 and bf16 and of float32: the record
-benchmarks/records/attention_tuning.jsonl. Warpgroups: attention_warpgroups.jsonl. `reach` is always
+benchmarks/records/attention_tuning.jsonl; those of few queries: attention_tiles.jsonl. Warpgroups:
+attention_warpgroups.jsonl. `reach` is always
 the share of the peak rate of tensor cores (of FP32 units for float32) in a full tile.
 """
 
@@ -11,9 +12,16 @@ import math
 from typing import NamedTuple
 
 from weft.kernels import cdiv
-from weft.ops.core.model import SM_READ_BANDWIDTH
+from weft.ops.core.model import BLOCK_RESERVED, SM_READ_BANDWIDTH
 from weft.ops.core.target import Target
-from weft.ops.families.attention.problem import FREE, HEADS, UNIFORM, WINDOW, Problem
+from weft.ops.families.attention.problem import (
+    EXPRESSION,
+    FREE,
+    HEADS,
+    UNIFORM,
+    WINDOW,
+    Problem,
+)
 
 RESIDENT = 2
 """Blocks that an SM holds of most kernels."""
@@ -51,7 +59,7 @@ SHARED_MASK_SCORE = 0.013e-9
 
 def mask_time(p: Problem, scores: float, shared: bool) -> float:
     """Seconds of an SM for the mask of so many scores."""
-    if p.mask in (FREE, UNIFORM, WINDOW):
+    if p.mask in (FREE, UNIFORM, WINDOW, EXPRESSION):
         return 0.0
     return scores * (SHARED_MASK_SCORE if shared else MASK_SCORE)
 
@@ -64,6 +72,7 @@ class ForwardTile(NamedTuple):
     reach          share of the tensor cores' rate in a full tile
     causal_reach   the same under a causal mask where it differs
     key_warps      warps that have the same queries and divide the keys of a tile
+    clustered      parts of the keys are those of the blocks of a cluster
     """
 
     queries: int
@@ -74,11 +83,13 @@ class ForwardTile(NamedTuple):
     reach: float
     causal_reach: float = 0.0
     key_warps: int = 1
+    clustered: bool = False
 
     @property
     def name(self) -> str:
         shared = ", warps share queries" if self.key_warps > 1 else ""
-        return f"{self.queries} x {self.keys}{shared}"
+        stages = f", {self.stages} stages" if self.stages > 2 else ""
+        return f"{self.queries} x {self.keys}{shared}{stages}"
 
     def shared(self, head: int, parts: int) -> int:
         """Bytes of shared memory; rows are padded by 16 bytes.
@@ -86,7 +97,8 @@ class ForwardTile(NamedTuple):
         In the end, it holds the results of warps that share queries, and the weights of parts.
         """
         tiles = 2 * (head + 8) * (self.queries + 2 * self.stages * self.keys)
-        warps = 4 * self.queries * self.key_warps * (head + 8 + 2) if self.key_warps > 1 else 0
+        results = self.key_warps + self.clustered if self.key_warps > 1 else 0
+        warps = 4 * self.queries * results * (head + 8 + 2)
         return max(tiles, warps, 4 * self.queries * parts)
 
     def time(self, p: Problem, tiles: int, parts: int, gpu: Target) -> float:
@@ -101,10 +113,11 @@ class ForwardTile(NamedTuple):
         rate = 2 * gpu.tf32 / gpu.sms * reach
         if self.key_warps > 1:
             count = cdiv(math.ceil(keys), self.keys)
-            alone = count * (SHARED_TILE_LATENCY + 4 * self.keys * p.head / SM_READ_BANDWIDTH)
-            work = 4 * self.queries * count * self.keys * p.head / rate
-            work += mask_time(p, self.queries * count * self.keys, shared=False)
-            busy = cdiv(most, at_once) * max(alone, at_once * work)
+            work = 4 * self.queries * self.keys * p.head / rate
+            work += mask_time(p, self.queries * self.keys, shared=False)
+            read = 4 * self.keys * p.head / SHARED_READ_BANDWIDTH
+            each = max(SHARED_TILE_LATENCY, at_once * max(read, work))
+            busy = cdiv(most, at_once) * (SHARED_BLOCK_OVERHEAD + count * each)
         else:
             work = 4 * self.queries * keys * p.head / rate
             work += mask_time(p, self.queries * keys, shared=False)
@@ -112,13 +125,22 @@ class ForwardTile(NamedTuple):
             read = 2 * 2 * keys * p.head / SM_READ_BANDWIDTH / at_once
             busy = most * (max(work, read) + BLOCK_OVERHEAD)
         joining = joining_time(p, self.queries, blocks, parts)
-        return gpu.launch + FIXED + max(busy, traffic(p, gpu)) + joining
+        if self.clustered:
+            joining = CLUSTER_JOINING
+        fixed = SHARED_FIXED if self.key_warps > 1 else FIXED
+        return gpu.launch + fixed + max(busy, traffic(p, gpu)) + joining
 
 
-BLOCK_OVERHEAD = 2e-6
+BLOCK_OVERHEAD = 2.6e-6
 """Seconds of a block beside its products: calls with few keys in attention_tiles.jsonl."""
-SHARED_TILE_LATENCY = 0.5e-6
-"""Seconds of a tile of keys beside its bytes where warps share queries."""
+SHARED_TILE_LATENCY = 0.51e-6
+"""Seconds of a tile of keys, at least, where warps share queries."""
+SHARED_FIXED = 1e-6
+"""FIXED for kernels whose warps share queries."""
+SHARED_BLOCK_OVERHEAD = 1.0e-6
+"""Seconds of such a block beside its tiles."""
+SHARED_READ_BANDWIDTH = 45e9
+"""Bytes per second that an SM reads for such blocks."""
 
 
 def _tile(queries: int, keys: int, resident: int, reach: float, warps: int = 4, stages: int = 2,
@@ -172,22 +194,50 @@ SHARED_TILES = {
 """Tiles whose warps share their queries, by head size."""
 
 
+CLUSTER_PARTS = (2, 4, 8)
+"""Blocks of a cluster that divide the keys of a tile."""
+CLUSTER_JOINING = 1.4e-6
+"""Seconds until the blocks of a cluster have combined their results."""
+MOST_CLUSTERS = 24
+"""Clusters of a launch, at most: more of them wait for neighbouring SMs to be free."""
+MORE_STAGES = (4, 3)
+"""Stages of tiles whose warps share their queries, if an SM need not hold more blocks of them."""
+
+
+def shared_tile(head: int, blocks: int, gpu: Target) -> ForwardTile:
+    """The tile whose warps share their queries, with the most stages for so many blocks.
+
+    There is room for no more of them: a kernel that starts early beside the blocks of the one
+    before would have more blocks on some SMs than on others.
+    """
+    tile = SHARED_TILES[head]
+    needed = min(cdiv(blocks, gpu.sms), tile.resident)
+    for stages in MORE_STAGES:
+        one = tile._replace(stages=stages, clustered=True)  # the larger one
+        fit = gpu.shared_per_sm // (one.shared(head, 1) + BLOCK_RESERVED)
+        if fit >= needed and one.shared(head, 1) <= gpu.shared_per_block:
+            return one._replace(resident=min(tile.resident, fit), clustered=False)
+    return tile
+
+
 class Joining(NamedTuple):
     """Seconds of the last block of a tile, which combines the results of all parts of the keys.
 
-    start        once
-    parts_round  for each 8 parts of a tile of up to SHARED_QUERIES queries
+    few_start    once, for a tile of up to SHARED_QUERIES queries
+    parts_round  for the parts of such a tile that are read together
+    start        once, for a larger tile
     rows_round   for each 32 rows of a larger tile, once and by an eighth for each part
     result       for each result of a larger tile
     """
 
-    start: float
+    few_start: float
     parts_round: float
+    start: float
     rows_round: float
     result: float
 
 
-JOINING = Joining(start=4e-6, parts_round=0.5e-6, rows_round=1e-6, result=0.5e-9)
+JOINING = Joining(few_start=3.2e-6, parts_round=0.6e-6, start=4e-6, rows_round=1e-6, result=0.5e-9)
 
 
 def joining_time(p: Problem, queries: int, blocks: int, parts: int) -> float:
@@ -197,7 +247,9 @@ def joining_time(p: Problem, queries: int, blocks: int, parts: int) -> float:
     rows = min(p.rows, queries)
     partial = 8 * blocks * rows * p.head / PARTIAL_BANDWIDTH
     if queries <= SHARED_QUERIES:
-        return JOINING.start + cdiv(parts, 8) * JOINING.parts_round + partial / 2
+        packed = min(p.rows * p.group, queries) if p.rows < queries else queries
+        at_once = 8 if packed * p.head <= 2 * 4 * 128 else 4  # parts that split.cuh reads together
+        return JOINING.few_start + cdiv(parts, at_once) * JOINING.parts_round
     rounds = cdiv(rows, 4 * 8) * (1 + parts / 8) * JOINING.rows_round
     return JOINING.start + rounds + partial + rows * p.head * JOINING.result
 
@@ -286,13 +338,9 @@ class WarpgroupTile(NamedTuple):
 WARPGROUP_TILES = {
     32: (WarpgroupTile(warpgroups=3, keys=128, reach=0.24),),
     48: (WarpgroupTile(warpgroups=3, keys=128, reach=0.34),),
-    64: (
-        WarpgroupTile(warpgroups=3, keys=128, reach=0.45),
-        WarpgroupTile(warpgroups=2, keys=128, reach=0.37),
-    ),
     80: (
         WarpgroupTile(warpgroups=2, keys=128, reach=0.41),
         WarpgroupTile(warpgroups=2, keys=160, reach=0.44),
     ),
 }
-"""Tiles of warpgroups by head size; TMA is as fast for larger heads."""
+"""Tiles of warpgroups by head size; TMA is as fast for heads of 64 and for larger ones."""

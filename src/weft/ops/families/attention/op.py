@@ -9,10 +9,12 @@ import torch
 
 from weft.kernels import cdiv
 from weft.ops.core import eager, library
+from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
 from weft.ops.families.attention import backward, mask_backward, paged
 from weft.ops.families.attention.check import check, check_ragged
+from weft.ops.families.attention.flex import op as flex
 from weft.ops.families.attention.forward import candidates
 from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
 from weft.ops.families.random.start import start
@@ -94,10 +96,11 @@ def _gradients(ctx: Any, dout: Any, dlse: Any = None) -> Any:
     made = library.call("attention_backward")(*given, None, None, 0, 0, *options)
     of = [d.sum_to_size(x.shape) for d, x in zip(made, (query, key, value), strict=True)]
     of_mask = None
-    if ctx.needs_input_grad[3]:
+    if any(ctx.needs_input_grad[3:4]):  # torch leaves out arguments that have their defaults
         scores = library.call("attention_mask_backward")(*given, *options)
         of_mask = scores.sum_to_size(added.shape)
-    return *of, of_mask, *(None,) * (len(ctx.needs_input_grad) - 4)
+    every = *of, of_mask, *(None,) * (len(ctx.needs_input_grad) - 4)
+    return every[: len(ctx.needs_input_grad)]
 
 
 def _setup_ragged(ctx: Any, inputs: Any, output: Any) -> None:
@@ -124,23 +127,14 @@ def _dense(dlse: Any) -> Any:
 def _redirect(name: str) -> Any:
     """Redirect calls with gradients to the op that also returns what they need.
 
-    Under autocast, tensors are converted to its dtype, as torch does. Calls with dropout use an op
-    that takes a seed and an offset.
+    Calls with dropout use an op that takes a seed and an offset.
     """
 
     def redirect(op: Any) -> Any:
         with_lse = library.call(f"{name}_lse")
-        record = library.function(f"{name}_lse").recording(results=1)
-        assert record is not None
 
         def redirected(query: Any, key: Any, value: Any, other: Any, *rest: Any) -> Any:
             """`other` is the mask, or lengths."""
-            kind = query.device.type
-            if torch.is_autocast_enabled(kind):
-                dtype = torch.get_autocast_dtype(kind)
-                tensors = [_converted(x, dtype) for x in (query, key, value, other)]
-                with torch.autocast(kind, enabled=False):
-                    return with_lse(*tensors, *rest)[0]
             if name == "attention" and rest[0] > 0:
                 return with_lse(query, key, value, other, *rest)[0]
             if not torch.is_grad_enabled():
@@ -150,11 +144,10 @@ def _redirect(name: str) -> Any:
                 return NotImplemented
             return with_lse(query, key, value, other, *rest)[0]
 
-        def recorded(*args: Any) -> Any:
-            dropped = name == "attention" and args[4] > 0
-            return redirected(*args) if dropped else record(*args)
+        def given(*args: Any) -> Any:
+            return None if name == "attention" and args[4] > 0 else args
 
-        return eager.Redirect(redirected, recorded)
+        return eager.Redirect(redirected, library.function(f"{name}_lse"), 1, given)
 
     return redirect
 
@@ -178,11 +171,6 @@ def _redirect_dropped(op: Any) -> Any:
     return redirected
 
 
-def _converted(x: Any, dtype: torch.dtype) -> Any:
-    floats = x is not None and x.is_floating_point() and x.dtype is not torch.float64
-    return x.to(dtype) if floats else x
-
-
 def _setup_alone(name: str, ctx: Any, inputs: Any, output: Any) -> None:
     """For calls that are not redirected: backward computes the logarithms again."""
     ctx.name, ctx.inputs = name, inputs[4:]
@@ -190,7 +178,7 @@ def _setup_alone(name: str, ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradients_alone(ctx: Any, dout: Any) -> Any:
-    wanted = ctx.needs_input_grad[:4]
+    wanted = (*ctx.needs_input_grad, False)[:4]  # without a mask, torch leaves it out
     saved = list(zip(ctx.saved_tensors, wanted, strict=True))
 
     def function(*points: Any) -> Any:
@@ -199,7 +187,8 @@ def _gradients_alone(ctx: Any, dout: Any) -> Any:
         return library.call(f"{ctx.name}_lse")(*tensors, *ctx.inputs)[0]
 
     made = iter(derive(function, [x for x, w in saved if w], [dout]))
-    return *(next(made) if w else None for w in wanted), *(None,) * len(ctx.inputs)
+    every = *(next(made) if w else None for w in wanted), *(None,) * len(ctx.inputs)
+    return every[: len(ctx.needs_input_grad)]
 
 
 def _forward(name: str, schema: str, doc: str, fake: Any, check: Any, ragged: bool) -> Definition:
@@ -213,7 +202,7 @@ def _forward(name: str, schema: str, doc: str, fake: Any, check: Any, ragged: bo
         check=functools.partial(check, name),
         setup=functools.partial(_setup_alone, name),
         backward=_gradients_alone,
-        autocast=None,
+        autocast=LOWER,
         redirect=_redirect(name),
     )
 
@@ -242,7 +231,7 @@ DEFINITIONS = (
         check=functools.partial(check, "attention_lse"),
         setup=_setup,
         backward=_gradients,
-        autocast=None,
+        autocast=LOWER,
         redirect=_redirect_dropped,
     ),
     Definition(
@@ -278,7 +267,7 @@ DEFINITIONS = (
         check=functools.partial(check_ragged, "attention_varlen_lse"),
         setup=_setup_ragged,
         backward=_ragged_gradients,
-        autocast=None,
+        autocast=LOWER,
     ),
     Definition(
         name="attention_paged",
@@ -329,4 +318,6 @@ DEFINITIONS = (
         public=False,
         varying=("seed", "offset"),
     ),
+    *flex.DEFINITIONS,
 )
+MAKERS = flex.MAKERS

@@ -13,7 +13,7 @@ from weft.ops.core.plan import Layout, Pointer
 from weft.ops.families.attention.check import check_window
 from weft.ops.families.attention.forward import ranked
 from weft.ops.families.attention.forward_job import AttentionJob, Pages
-from weft.ops.families.attention.problem import HEADS, Operands, problem_of
+from weft.ops.families.attention.problem import HEADS, AttentionOperands, problem_of
 
 QUERY, KEY, VALUE, TABLE, LENGTHS = range(5)
 """Numbers of the inputs."""
@@ -29,7 +29,7 @@ def candidates(request: Request) -> list[Candidate]:
     inputs = (query, *(_sequences(x, query.shape[0], most) for x in (key, value)))
     options = {**request.options, "enable_gqa": True}
     seen = dataclasses.replace(request, inputs=(*inputs, *request.inputs[TABLE:]), options=options)
-    operands = Operands(seen, 1, ragged=False)
+    operands = AttentionOperands(seen, 1, ragged=False)
     p = problem_of(operands, (QUERY, KEY, VALUE), None, None)
     p = dataclasses.replace(p, starts=(None, Pointer(LENGTHS)))
     q, k, v = (operands.rows(n, p) for n in range(3))

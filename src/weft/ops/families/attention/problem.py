@@ -16,7 +16,7 @@ from weft.ops.core.plan import Argument, Buffer, Layout, Pointer, Step, Word
 from weft.ops.families.attention.padding import Padding, needs_padding
 from weft.ops.families.elementwise.copies import contiguous
 
-FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM, WINDOW = range(6)
+FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM, WINDOW, EXPRESSION = range(7)
 """Kinds of mask, as softmax.cuh numbers them."""
 HEADS = (16, 32, 48, 64, 80, 96, 128, 192, 256)
 """Head sizes of the kernels on tensor cores; others are padded in shared memory."""
@@ -26,6 +26,18 @@ UNLIMITED = 1 << 30
 READ_ONCE = 64
 """Up to so many queries or keys, kernels for float32 read an operand about once: a copy of it with
 padded rows takes longer than to read its rows in single elements."""
+
+
+class Expression(NamedTuple):
+    """Expressions of the caller: macros of the kernels of a call, and their last arguments."""
+
+    defines: tuple[tuple[str, str], ...] = ()
+    arguments: tuple[Argument, ...] = ()
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """The macros by name."""
+        return dict(self.defines)
 
 
 class Operand(NamedTuple):
@@ -38,7 +50,7 @@ class Operand(NamedTuple):
     strides: tuple[int, int, int]
 
 
-class Operands:
+class AttentionOperands:
     """Make operands of a request's tensors; add copies of those that no kernel can read.
 
     elementwise  True if an operand's rows of float32 are read in single elements
@@ -217,8 +229,8 @@ class Problem:
 
 
 def problem_of(
-    operands: Operands, numbers: Sequence[int], mask: int | None, starts: tuple[int, int] | None,
-    state: int | None = None,
+    operands: AttentionOperands, numbers: Sequence[int], mask: int | None,
+    starts: tuple[int, int] | None, state: int | None = None,
 ) -> Problem:  # fmt: skip
     """The problem of a request, from the numbers of query, key, value, mask, lengths and state.
 

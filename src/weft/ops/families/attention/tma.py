@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 
 from weft.kernels import cdiv
-from weft.kernels.structs import Int, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step
@@ -18,26 +15,16 @@ from weft.ops.core.target import Target
 from weft.ops.families.attention import model, tma_model
 from weft.ops.families.attention.boxes import SLAB, operand_map
 from weft.ops.families.attention.forward_job import AttentionJob
-from weft.ops.families.attention.problem import Problem
+from weft.ops.families.attention.problem import Operand, Problem
+from weft.ops.families.attention.structs import Units
 from weft.ops.families.attention.tma_mask import CopiedMask, copied_mask
-from weft.ops.families.attention.tma_model import UNIT, TmaTile, Work
+from weft.ops.families.attention.tma_model import UNIT, TmaTile, WorkDivision
 
 CAPABILITY = (9, 0)
 TICKETS = 2
 """Counters that blocks draw items from."""
 MOST_PACKED = 8
 """Heads that are packed at most where there are as many queries as a unit has rows."""
-
-
-@dataclass(frozen=True)
-class Units(Struct):
-    """The units of an item, as tma_forward.cuh takes them."""
-
-    rows: Annotated[Int, "of a unit"]
-    count: Annotated[Int, "units of an item"]
-    in_head: Annotated[Int, "items of a head, or of packed heads"]
-    heads: Annotated[Int, "or groups of packed heads"]
-    items: Annotated[Int, "of all heads and parts"]
 
 
 def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
@@ -51,11 +38,12 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
             masks = 0
             if mask is not None and work.pack == 1:
                 masks = tile.masks(p.head, work.parts, mask.dtype.itemsize)
-            if tile.masked and not masks:
+            if tile.bare if masks else tile.masked:
                 continue
             work = work._replace(masks=masks)
             items = work.items(p) * work.parts
             name = f"{tile.warpgroups} x {tile.keys}, TMA"
+            name += f", {tile.blocks} blocks" if tile.blocks > 1 else ""
             name += f", {work.units} units" if work.units != tile.warpgroups else ""
             name += f", {work.pack} heads packed" if work.pack > 1 and p.rows >= UNIT else ""
             name += f", keys in {work.parts}" if work.parts > 1 else ""
@@ -66,7 +54,7 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
     return made
 
 
-def _divisions(p: Problem, tile: TmaTile, gpu: Target) -> Iterator[Work]:
+def _divisions(p: Problem, tile: TmaTile, gpu: Target) -> Iterator[WorkDivision]:
     resident = cdiv(p.keys, tile.keys) <= tile.stages  # keys and values stay in shared memory
     if tile.resident and not resident:
         return
@@ -81,13 +69,18 @@ def _divisions(p: Problem, tile: TmaTile, gpu: Target) -> Iterator[Work]:
         if resident and not tile.in_turns:
             counts |= {n for n in (2, 3, 4, 6, 8, 12, 16) if n < whole} | {min(whole, 24)}
         for count in sorted(counts):
-            one = Work(count, pack, rows, 1)
+            one = WorkDivision(count, pack, rows, 1)
             yield one
             items = one.items(p)
             for parts in model.SPLIT_KV[1:]:
                 few = items < gpu.sms and items * count <= COUNTERS - TICKETS
                 if few and count <= tile.warpgroups and cdiv(p.keys, tile.keys) >= 2 * parts:
                     yield one._replace(parts=parts)
+
+
+def _whole_vectors(p: Problem) -> bool:
+    """True if TMA can store the results: rows of whole vectors that no other sequence follows."""
+    return p.starts[0] is None and not any(n % 8 for n in (p.width, *p.strides(p.out)))
 
 
 def _sizes(job: AttentionJob) -> tuple[int, int]:
@@ -102,14 +95,18 @@ def _sizes(job: AttentionJob) -> tuple[int, int]:
 
 
 def _plan(
-    job: AttentionJob, tile: TmaTile, work: Work, gpu: Target, mask: CopiedMask | None
+    job: AttentionJob, tile: TmaTile, work: WorkDivision, gpu: Target, mask: CopiedMask | None
 ) -> Plan:
     p, (rows, keys) = job.problem, _sizes(job)
     split = work.parts > 1
     shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask)
-    kinds = (work.masks, split, work.pack, tile.in_turns, tile.registers)
+    # A slot that waits for its results to be stored delays the keys of the next item.
+    soon = work.units <= tile.warpgroups or p.keys <= tile.keys
+    boxes = tile.slots > 1 and not (split or tile.registers) and soon and _whole_vectors(p)
+    kinds = (work.masks, split, work.pack, tile.in_turns, tile.registers, boxes, tile.blocks)
     words = source.template("attend", source.ctype(p.dtype), *shape, *kinds)
-    kernel = source.kernel("attention/tma_forward.cu", words, **Units.define())
+    macros = Units.define() | job.expression.macros
+    kernel = source.kernel("attention/tma_forward.cu", words, **macros)
     items, heads = work.items(p), p.heads // work.pack * p.batch
     at_once = model.heads_at_once(p, gpu, work.in_head(p), heads)
     box = (SLAB, work.pack, work.rows // work.pack, 1)
@@ -129,8 +126,13 @@ def _plan(
     in_head, packed = work.in_head(p), p.heads // work.pack
     units = Units(work.rows, work.units, in_head, packed, items * work.parts)
     mask_map = q if mask is None else mask.map(p)  # a kernel without masks in boxes reads no map
-    args = (q, k, v, mask_map, *job.pointers[3:], partial, Counters(), problem, units.pack())
-    grid = (min(items * work.parts, gpu.sms),)
+    out = q
+    if boxes:
+        result = Operand(job.out, p.strides(p.out))
+        out = operand_map(result, p, (p.width, p.heads, rows), box, by_head=True)
+    args = (q, k, v, mask_map, out, *job.pointers[3:], partial, Counters(), problem, units.pack())
+    args = (*args, *job.expression.arguments)
+    grid = (min(items * work.parts, gpu.sms * tile.blocks),)
     masks = work.masks * tile.mask_bytes(mask.dtype.itemsize) if mask else 0
     shared = tile.shared(p.head, work.parts, masks)
     step = Step(kernel, grid, (tile.threads,), args, shared, early=True)

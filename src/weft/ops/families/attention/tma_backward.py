@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 
 from weft.kernels import Kernel, cdiv
-from weft.kernels.structs import Int, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Buffer, Counters, Plan, Pointer, Step
@@ -19,6 +16,7 @@ from weft.ops.families.attention.backward_job import LSE, AttentionBackwardJob
 from weft.ops.families.attention.boxes import SLAB, float_map, operand_map
 from weft.ops.families.attention.model import heads_at_once
 from weft.ops.families.attention.problem import FREE, Operand
+from weft.ops.families.attention.structs import Streamed
 from weft.ops.families.attention.tma_backward_model import KEYS, StreamedTile
 from weft.ops.families.attention.warpgroup import CAPABILITY
 
@@ -27,16 +25,8 @@ ROW = 256
 """Floats of a row of the map of sums."""
 
 
-@dataclass(frozen=True)
-class Streamed(Struct):
-    """The tiles that blocks stream, as tma_backward.cuh takes them."""
-
-    tiles: Annotated[Int, "of queries of a head"]
-    whole: Annotated[Int, "a block has all keys of a head, and stores dQ"]
-
-
-def candidates(job: AttentionBackwardJob, gpu: Target, results: int) -> list[Candidate]:
-    """Candidates of these kernels; `results` is the number of the first result.
+def candidates(job: AttentionBackwardJob, gpu: Target) -> list[Candidate]:
+    """Candidates of these kernels.
 
     None for other GPUs, masks, dropout, ragged batches and other heads.
     """
@@ -49,12 +39,12 @@ def candidates(job: AttentionBackwardJob, gpu: Target, results: int) -> list[Can
     for tile in model.TILES.get(p.head, ()):
         cost = model.time(tile, p, gpu) + job.operands.cost
         why = f"{model.strips(p)} blocks of keys for {gpu.sms} SMs"
-        build = functools.partial(_plan, job, tile, gpu, results)
+        build = functools.partial(_plan, job, tile, gpu)
         made.append(Candidate(f"{tile.queries} queries a step, TMA", cost, why, build))
     return made
 
 
-def _plan(job: AttentionBackwardJob, tile: StreamedTile, gpu: Target, results: int) -> Plan:
+def _plan(job: AttentionBackwardJob, tile: StreamedTile, gpu: Target) -> Plan:
     p = job.problem
     tiles = cdiv(p.rows, tile.queries)
     count = tiles * p.heads * p.batch
@@ -70,7 +60,7 @@ def _plan(job: AttentionBackwardJob, tile: StreamedTile, gpu: Target, results: i
     dout, q, k, v, out = job.inputs
     at_once = heads_at_once(p, gpu, cdiv(p.keys, KEYS), job.key_heads)
     structs = (*job.structs(at_once), Streamed(tiles, int(whole)).pack())
-    dq, dk, dv = (Pointer(results + n) for n in range(3))
+    dq, dk, dv = (job.result(n) for n in range(3))
     shared_heads = p.heads // p.group
     maps = (
         operand_map(q, p, (p.depth, p.rows, p.heads), (SLAB, tile.queries, 1, 1)),

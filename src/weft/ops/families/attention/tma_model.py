@@ -2,8 +2,8 @@
 
 The constants were fitted on an NVIDIA H200: benchmarks/records/attention_tiles.jsonl. Its rows with
 "before" are from before items were handed over decoded, which saved about 0.9 us an item. Heads of
-64 without a mask were only timed before it: their constants allow for it. Tiles for calls with a
-mask (`masked`) were not timed.
+40, 64 and 80 were timed again since results are stored by TMA. Tiles that are `masked` only were
+timed with heads of 64.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ ALIGNMENT = 1024
 """Bytes that tiles in shared memory begin at multiples of."""
 MASK_STAGES = 2
 """Tiles of a mask in shared memory for each warpgroup, at most."""
+FIXED = 3.5e-6
+"""Seconds of a kernel beside its launch, its items and its memory traffic."""
 UNIT_OVERHEAD = 1.8e-6
 """Seconds of a unit beside its products."""
 ITEM_OVERHEAD = 0.5e-6
@@ -40,7 +42,9 @@ class TmaTile(NamedTuple):
     registers  queries are left operands in registers
     resident   only for calls whose keys and values all fit in the stages
     masked     only for calls whose mask is copied to shared memory
+    bare       not for these calls: it was not timed with a mask
     start      seconds of an item until its first keys are there, where they do not stay
+    blocks     of an SM
     """
 
     warpgroups: int
@@ -52,7 +56,9 @@ class TmaTile(NamedTuple):
     registers: bool = False
     resident: bool = False
     masked: bool = False
+    bare: bool = False
     start: float = 0.0
+    blocks: int = 1
 
     @property
     def threads(self) -> int:
@@ -72,11 +78,11 @@ class TmaTile(NamedTuple):
 
     def masks(self, head: int, parts: int, size: int) -> int:
         """Tiles of a mask that fit in shared memory for each warpgroup, up to MASK_STAGES."""
-        free = SHARED - self.shared(head, parts)
+        free = SHARED // self.blocks - self.shared(head, parts)
         return max(0, min(MASK_STAGES, free // self.mask_bytes(size)))
 
 
-class Work(NamedTuple):
+class WorkDivision(NamedTuple):
     """The division of a call: units of an item, heads in a unit, rows of a unit, parts of keys.
 
     masks  tiles of a mask in shared memory for each warpgroup; 0: there is none, or it is read from
@@ -98,7 +104,7 @@ class Work(NamedTuple):
         return cdiv(p.rows * self.pack, self.rows * self.units)
 
 
-def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
+def time(tile: TmaTile, work: WorkDivision, p: Problem, gpu: Target) -> float:
     """Modelled seconds: those of the SM with the most work, at least the memory traffic."""
     rate = 2 * gpu.tf32 / gpu.sms * tile.reach
     step = 4 * UNIT * tile.warpgroups * tile.keys * p.head / rate
@@ -108,7 +114,8 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
     # Units of an item are divided among its warpgroups, and the rest goes on with the next item.
     whole = cdiv(work.units, tile.warpgroups)
     items = work.items(p) * work.parts
-    rounds = cdiv(items, gpu.sms)
+    rounds = cdiv(items, gpu.sms * tile.blocks)
+    step *= min(tile.blocks, cdiv(items, gpu.sms))
     # It waits if the rings do not hold the keys of two items.
     follows = rounds > 1 and (work.units <= tile.warpgroups or 2 * steps <= tile.stages)
     units = work.units / tile.warpgroups if follows else whole
@@ -120,10 +127,10 @@ def time(tile: TmaTile, work: Work, p: Problem, gpu: Target) -> float:
         seen = p.share * p.keys / tile.keys / work.parts + 0.5
         seen = min(steps, seen + work.rows / work.pack / tile.keys / 2)
         mean = start + max(1, units) * (UNIT_OVERHEAD + seen * step)
-        busy = max(min(busy, longest), items / gpu.sms * mean)
+        busy = max(min(busy, longest), items / (gpu.sms * tile.blocks) * mean)
     split = SPLIT_OVERHEAD if work.parts > 1 else 0.0
     joining = split + model.joining_time(p, UNIT, items, work.parts)
-    return gpu.launch + model.FIXED + max(busy, model.traffic(p, gpu)) + joining
+    return gpu.launch + FIXED + max(busy, model.traffic(p, gpu)) + joining
 
 
 TILES: dict[int, tuple[TmaTile, ...]] = {
@@ -133,15 +140,27 @@ TILES: dict[int, tuple[TmaTile, ...]] = {
     ),
     48: (
         TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.36, resident=True),
+        TmaTile(
+            warpgroups=1, keys=80, stages=1, slots=2, reach=0.5, resident=True, bare=True, blocks=3
+        ),
         TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.33, masked=True),
     ),
     64: (
-        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.468, start=1.8e-6),
-        TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.45, resident=True),
-        TmaTile(warpgroups=3, keys=80, stages=5, slots=2, reach=0.42, resident=True),
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.5, start=1.2e-6),
+        TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.475, start=0.1e-6, bare=True),
+        TmaTile(warpgroups=2, keys=128, stages=3, slots=2, reach=0.48, start=0.2e-6, bare=True),
+        TmaTile(
+            warpgroups=1, keys=64, stages=3, slots=2, reach=0.42, start=0.6e-6, bare=True, blocks=3
+        ),
+        TmaTile(
+            warpgroups=1, keys=80, stages=2, slots=2, reach=0.395, start=0.2e-6, bare=True, blocks=3
+        ),
     ),
     80: (
         TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.4, resident=True),
+        TmaTile(
+            warpgroups=1, keys=80, stages=1, slots=2, reach=0.5, resident=True, bare=True, blocks=3
+        ),
         TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.4, masked=True),
     ),
     96: (

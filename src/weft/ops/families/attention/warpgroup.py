@@ -12,6 +12,7 @@ from weft.ops.core.target import Target
 from weft.ops.families.attention import model
 from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.model import WarpgroupTile
+from weft.ops.families.attention.problem import EXPRESSION
 
 CAPABILITY = (9, 0)
 
@@ -19,7 +20,7 @@ CAPABILITY = (9, 0)
 def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """Candidates of this kernel: none for other GPUs, dropout, windows and other heads."""
     p = job.problem
-    if gpu.capability != CAPABILITY or p.drop or p.windowed:
+    if gpu.capability != CAPABILITY or p.drop or p.windowed or p.mask == EXPRESSION:
         return []
     made = []
     for tile in model.WARPGROUP_TILES.get(p.head, ()):

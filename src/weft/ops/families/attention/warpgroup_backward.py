@@ -11,7 +11,7 @@ from weft.ops.core import source
 from weft.ops.core.target import Target
 from weft.ops.families.attention import backward_model as model
 from weft.ops.families.attention.backward_job import AttentionBackwardJob
-from weft.ops.families.attention.backward_model import Stream, WarpgroupKernel
+from weft.ops.families.attention.backward_model import StreamingKernel, WarpgroupKernel
 from weft.ops.families.attention.warpgroup import CAPABILITY
 
 THREADS = 384
@@ -25,7 +25,7 @@ def kernels(job: AttentionBackwardJob, gpu: Target) -> tuple[WarpgroupKernel, ..
     return model.WARPGROUP_KERNELS.get(p.head, ())
 
 
-def stream(job: AttentionBackwardJob, kernel: WarpgroupKernel, gpu: Target) -> Stream:
+def stream(job: AttentionBackwardJob, kernel: WarpgroupKernel, gpu: Target) -> StreamingKernel:
     """The cost of a kernel in parts."""
     p = job.problem
     heads, rows, past, products = (
@@ -37,7 +37,7 @@ def stream(job: AttentionBackwardJob, kernel: WarpgroupKernel, gpu: Target) -> S
     work = 2 * products * fixed * past * p.head * p.share
     seconds = work * gpu.sms / (2 * gpu.tf32 * kernel.reach)
     sums = (2 if kernel.of_keys else 1) * heads * rows * p.head
-    return Stream(cdiv(rows, fixed) * heads, cdiv(past, kernel.streamed), seconds, sums)
+    return StreamingKernel(cdiv(rows, fixed) * heads, cdiv(past, kernel.streamed), seconds, sums)
 
 
 def compiled(job: AttentionBackwardJob, kernel: WarpgroupKernel) -> Kernel:
@@ -45,4 +45,5 @@ def compiled(job: AttentionBackwardJob, kernel: WarpgroupKernel) -> Kernel:
     p = job.problem
     words = (p.head, kernel.streamed, kernel.stages, p.mask, str(kernel.of_keys).lower())
     text = ", ".join(map(str, (source.ctype(p.dtype), *words)))
-    return source.kernel("attention/warpgroup_backward.cu", f"gradients<{text}>")
+    macros = job.expression.macros
+    return source.kernel("attention/warpgroup_backward.cu", f"gradients<{text}>", **macros)

@@ -75,7 +75,7 @@ def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> 
         *(by_boxes or (warpgroup.windows(raw, back) if tensors else ())),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(products.windows(raw, request, back) if tensors else ()),
-        *(_patches(raw, request, back) if tensors else ()),
+        *(_patches(raw, request, back) if single or tensors else ()),
         *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
 
@@ -115,6 +115,6 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(box_gradients.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
         *(products.gradients(raw, request) if tensors else ()),
-        *(patches.backward_weight(raw, request) if tensors else ()),
+        *(patches.backward_weight(raw, request) if single or tensors else ()),
         *(fourier.gradients(raw) if _has_large_filters(raw) else ()),
     ]

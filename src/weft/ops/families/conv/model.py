@@ -312,6 +312,9 @@ DEPTHWISE_TILES = DepthwiseTiles(
 )  # fmt: skip
 SKINNY_REACH = {1: 0.08, 2: 0.13, 4: 0.18}
 """Share of the FP32 peak of results of few channels, by their number."""
+SKINNY_PHASES = 0.4
+"""Factor on that share for the phases of a strided pass, whose pixels are apart (the layer of 3
+channels of "tails" in benchmarks/records/conv_candidates.jsonl)."""
 STRIPS_REACH = 0.4
 """Share of the FP32 peak of strips of results of few channels."""
 SKINNY_OVERHEAD = 2e-6

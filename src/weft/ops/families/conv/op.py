@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from weft.ops.core import library
+from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.function import Definition
 from weft.ops.families.conv import arguments, candidates
 from weft.ops.families.conv.geometry import dense_strides, extents
@@ -86,21 +87,16 @@ def _backward_of_weight(ctx: Any, grad_dw: Any) -> Any:
 
 # ---- calls -------------------------------------------------------------------------------------
 def _redirect(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn words for padding into numbers, and converts to the dtype of autocast as torch does."""
+    """Turn words for padding into numbers."""
 
     def redirected(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
                    groups: int, precision: str) -> Any:  # fmt: skip
-        tensors, kind = [x, weight, bias], x.device.type
-        pads = arguments.numbers(name, padding, weight.shape[2:], stride, dilation)
-        if torch.is_autocast_enabled(kind) and x.dtype is not torch.float64:
-            dtype = torch.get_autocast_dtype(kind)
-            tensors = [None if t is None else t.to(dtype) for t in tensors]
-        elif not isinstance(padding, str):
+        if not isinstance(padding, str):
             return NotImplemented
+        pads = arguments.numbers(name, padding, weight.shape[2:], stride, dilation)
         # With numbers the fast path has a plan; torch.compile traces the op itself.
         call = op if torch.compiler.is_compiling() else library.call(name)
-        with torch.autocast(kind, enabled=False):
-            return call(*tensors, stride, pads, dilation, groups, precision)
+        return call(x, weight, bias, stride, pads, dilation, groups, precision)
 
     return redirected
 
@@ -160,7 +156,7 @@ def _forward_definition(dims: int) -> Definition:
         check=functools.partial(arguments.check, name, dims),
         setup=_setup,
         backward=_backward,
-        autocast=None,
+        autocast=LOWER,
         redirect=functools.partial(_redirect, name),
     )
 

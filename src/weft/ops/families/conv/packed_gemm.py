@@ -70,7 +70,8 @@ def windows(
     if max(x.size, job.first.layout.numel) > INDEX * pack.vector(job):
         return []  # the kernels number 16-byte vectors of the images
     rows = (g.c if back else g.k) // g.groups
-    moved = size * (job.first.layout.numel + job.result.layout.numel)
+    # Channels of a packed tensor that are not there are read, too.
+    moved = size * (max(x.size, job.first.layout.numel) + job.result.layout.numel)
 
     # The part of the taps that the phase with the most has.
     largest = cdiv(g.r, g.stride[0]) * cdiv(g.s, g.stride[1])

@@ -10,7 +10,7 @@ from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan, Step
 from weft.ops.families.conv.implicit import fits
 from weft.ops.families.conv.job import ConvJob
-from weft.ops.families.conv.model import SKINNY_OVERHEAD, SKINNY_REACH
+from weft.ops.families.conv.model import SKINNY_OVERHEAD, SKINNY_PHASES, SKINNY_REACH
 
 ROWS = (1, 2, 4)
 """Channels of a group that a thread computes."""
@@ -35,6 +35,7 @@ def windows(job: ConvJob, back: bool) -> list[Candidate]:
     products = max(most, 8) * PIXELS * 128 * rows * cdiv(sums, phases) * gpu.sms
     moved = sum(t.layout.numel * t.layout.itemsize for t in (job.first, job.second, job.result))
     work = 2 * products / (gpu.fp32 * SKINNY_REACH[rows])
+    work /= SKINNY_PHASES if phases > 1 else 1.0
     time = job.cost + gpu.launch + max(work, moved / gpu.bandwidth) + SKINNY_OVERHEAD
     build = functools.partial(_windows, job, back, rows, (blocks, phases, g.groups))
     return [Candidate("few channels", time, f"{blocks * phases * g.groups} blocks", build)]

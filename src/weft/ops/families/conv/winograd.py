@@ -26,6 +26,9 @@ WORKSPACE = 2**30
 """The most bytes of scratch: transformed tiles are 2.25 times as large as their images."""
 ROWS = 65535
 """The most blocks along y."""
+TERMS = 256
+"""Channels that a product sums in a row: the transform of results multiplies rounding errors of
+long sums by 5 to 20, so it adds the sums of parts of the channels."""
 
 
 def applies(job: ConvJob) -> bool:
@@ -51,6 +54,7 @@ class Tiles(Struct):
     count: Int
     padded: Annotated[Int, "tiles of the batch, rounded up to whole vectors"]
     wide: Annotated[Int, "rows of tiles are 16-byte vectors"]
+    parts: Annotated[Int, "sums of each product, of parts of the channels"]
     batch: LongLong
     channel: LongLong
     row: LongLong
@@ -78,18 +82,24 @@ class Grid(NamedTuple):
 
     def packed(
         self, x: Tensor, size: tuple[int, int, int, int], pad: tuple[int, int] = (0, 0),
-        vectors: bool = False, images: int | None = None,
+        vectors: bool = False, images: int | None = None, parts: int = 1,
     ) -> bytes:  # fmt: skip
         """The tiles of x, of this size, as kernels take them; the last images may be missing."""
         _, c, h, w = size
         count = self.all if images is None else self.each * images
-        place = (*pad, self.down, self.across, count, self.padded, vectors)
+        place = (*pad, self.down, self.across, count, self.padded, vectors, parts)
         return Tiles(c, h, w, *place, *x.images.strides).pack()
 
 
 def _grid(over: tuple[int, int], images: int) -> Grid:
     """Tiles that cover so many rows and columns of results."""
     return Grid(cdiv(over[0], 4), cdiv(over[1], 4), images)
+
+
+def _parts(depth: int) -> int:
+    """Equal parts of the channels, of at most TERMS; one if there are none of whole vectors."""
+    counts = range(cdiv(depth, TERMS), depth // 16 + 1)
+    return next((n for n in counts if depth % (4 * n) == 0), 1)
 
 
 class Ending(NamedTuple):
@@ -161,16 +171,17 @@ def windows(
     pad = (g.r - 1 - g.pad[0], g.s - 1 - g.pad[1]) if back else g.pad
     # Some images at a time where the tiles of all need too much scratch.
     room = WORKSPACE - 4 * size * rows * depth
-    whole = _grid(written[2:], g.n)
-    passes = cdiv(4 * size * (depth + rows) * whole.padded, max(room, 1))
+    whole, parts = _grid(written[2:], g.n), _parts(depth)
+    passes = cdiv(4 * size * (depth + rows * parts) * whole.padded, max(room, 1))
     grid = whole._replace(images=cdiv(g.n, passes))
     passes = cdiv(g.n, grid.images)
-    sizes = (size * depth * grid.padded, size * depth * rows, size * rows * grid.padded)
+    sizes = (size * depth * grid.padded, size * depth * rows, size * parts * rows * grid.padded)
     places = tuple(job.scratch_at(i) for i in range(3))
+    each = depth // parts
     product = Product(
-        size, rows, grid.padded, depth,
-        Operand(places[1], 1, rows, rows * depth, 16),
-        Operand(places[0], 1, grid.padded, depth * grid.padded, 16),
+        size * parts, rows, grid.padded, each,
+        Operand(places[1], 1, rows, rows * each, 16),
+        Operand(places[0], 1, grid.padded, each * grid.padded, 16),
         None, grid.padded, 1, 0, Buffer((sizes[2],), torch.float32), inputs=places[2].number,
     )  # fmt: skip
     vectors = ending is None and pixel_vectors(job, back) and written[3] % 4 == 0
@@ -193,7 +204,9 @@ def windows(
             _over_tiles(
                 last.kernel,
                 (places[2], *last.args, target,
-                 grid.packed(job.result, last.size, vectors=vectors, images=images)),
+                 grid.packed(
+                     job.result, last.size, vectors=vectors, images=images, parts=parts
+                 )),
                 grid.all, rows, last.file,
             ),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.families.conv_block.forward import Inputs
 from weft.ops.families.conv_block.model import TRAFFIC
-from weft.ops.families.conv_block.shape import NAME, Shape
+from weft.ops.families.conv_block.shape import NAME, ConvBlockSizes
 from weft.ops.families.conv_block.unfused import BLOCK, images_each, norm_dtype
 
 
@@ -35,7 +35,7 @@ def _candidates(request: Request) -> list[Candidate]:
 def _plan(request: Request, inputs: Inputs, outputs: tuple[Buffer, ...]) -> Plan:
     n, filters, rows, columns = outputs[0].shape
     # The sizes of the input do not matter here.
-    p = Shape(n, 1, rows, columns, filters, 1, 1, 0, 0)
+    p = ConvBlockSizes(n, 1, rows, columns, filters, 1, 1, 0, 0)
     types = f"{source.ctype(outputs[0].dtype)}, {source.ctype(outputs[1].dtype)}"
     parts = inputs.spare(request, len(outputs))
     each = images_each(p, request.target)

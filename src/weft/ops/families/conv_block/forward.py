@@ -19,7 +19,7 @@ from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.conv_block import unfused
 from weft.ops.families.conv_block.model import TRAFFIC, FusedTile, tiles
-from weft.ops.families.conv_block.shape import Shape, shape_of
+from weft.ops.families.conv_block.shape import ConvBlockSizes, shape_of
 from weft.ops.families.conv_block.unfused import Norm, norm_dtype
 from weft.ops.families.elementwise.copies import contiguous
 
@@ -28,7 +28,7 @@ _TENSORS = 7
 
 
 # ---- candidates --------------------------------------------------------------------------------
-def _shape(request: Request) -> Shape:
+def _shape(request: Request) -> ConvBlockSizes:
     x, weight = request.inputs[:2]
     assert x is not None and weight is not None
     return shape_of(x.shape, weight.shape, request.options["padding"])
@@ -60,7 +60,7 @@ class Inputs:
         return Pointer(len(request.inputs) + outputs + len(self.scratch))
 
 
-def _ranked(p: Shape, training: bool, target: Target) -> list[tuple[float, FusedTile]]:
+def _ranked(p: ConvBlockSizes, training: bool, target: Target) -> list[tuple[float, FusedTile]]:
     pairs = [(tile.time(p, training, target), tile) for tile in tiles(p, training, target)]
     # Of equal ones two warps: they share the weights that a block loads.
     return sorted(pairs, key=lambda pair: (pair[0], abs(pair[1].threads - 64), pair[1]))[
@@ -74,7 +74,7 @@ def _named(tile: FusedTile) -> str:
     return f"{tile.lanes} x {tile.per_lane} filters, {area}{images}, channels by {tile.channels}"
 
 
-def _template(p: Shape, tile: FusedTile, training: bool, target: Target) -> str:
+def _template(p: ConvBlockSizes, tile: FusedTile, training: bool, target: Target) -> str:
     numbers = (p.filter_rows, p.filter_columns, *tile, tile.resident(p, training, target))
     return ", ".join(map(str, numbers))
 
@@ -95,7 +95,7 @@ def evaluation(request: Request) -> list[Candidate]:
 
 
 def _evaluation_plan(
-    request: Request, p: Shape, tile: FusedTile, inputs: Inputs, out: Buffer
+    request: Request, p: ConvBlockSizes, tile: FusedTile, inputs: Inputs, out: Buffer
 ) -> Plan:
     norm = source.ctype(norm_dtype(request.inputs[3:]))
     template = _template(p, tile, False, request.target)
@@ -125,7 +125,11 @@ def training(request: Request) -> list[Candidate]:
 
 
 def _training_plan(
-    request: Request, p: Shape, tile: FusedTile, inputs: Inputs, outputs: tuple[Buffer, ...]
+    request: Request,
+    p: ConvBlockSizes,
+    tile: FusedTile,
+    inputs: Inputs,
+    outputs: tuple[Buffer, ...],
 ) -> Plan:
     x, weight, bias, gamma, beta = inputs.pointers
     out, mean, var, y = (Pointer(len(request.inputs) + i) for i in range(4))

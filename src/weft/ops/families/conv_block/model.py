@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
-from weft.ops.families.conv_block.shape import Shape
+from weft.ops.families.conv_block.shape import ConvBlockSizes
 
 SM_REGISTERS = 65536
 """Registers of an SM."""
@@ -89,12 +89,12 @@ class FusedTile(NamedTuple):
     def filters(self) -> int:
         return self.lanes * self.per_lane
 
-    def registers(self, p: Shape) -> int:
+    def registers(self, p: ConvBlockSizes) -> int:
         """An estimate: results, weights, a row of pixels, and addresses."""
         results = 4 * self.pooled_columns * self.per_lane
         return results + p.filter_rows * p.filter_columns * self.per_lane + _across(self, p) + 36
 
-    def shared(self, p: Shape, training: bool) -> int:
+    def shared(self, p: ConvBlockSizes, training: bool) -> int:
         """Bytes of shared memory: the ring, then the results on their way out."""
         pitch = self.filters + max(2, self.per_lane)
         weights = cdiv(self.channels * p.filter_rows * p.filter_columns * pitch, 4) * 4
@@ -107,7 +107,7 @@ class FusedTile(NamedTuple):
         """Bytes of shared memory that the kernel declares itself."""
         return 12 * self.strips * self.images * self.filters if training else 0
 
-    def resident(self, p: Shape, training: bool, target: Target) -> int:
+    def resident(self, p: ConvBlockSizes, training: bool, target: Target) -> int:
         """Blocks of an SM."""
         memory = self.shared(p, training) + self.fixed(training) + BLOCK_RESERVED
         by_registers = SM_REGISTERS // (self.threads * cdiv(self.registers(p), 8) * 8)
@@ -115,7 +115,7 @@ class FusedTile(NamedTuple):
             target.shared_per_sm // memory, by_registers, target.threads_per_sm // self.threads
         )
 
-    def grid(self, p: Shape, training: bool) -> tuple[int, int, int, int]:
+    def grid(self, p: ConvBlockSizes, training: bool) -> tuple[int, int, int, int]:
         """Tiles down and across, blocks, and groups of filters."""
         # Training needs the whole convolution; a last row or column has no window.
         rows, columns = (cdiv(p.rows, 2), cdiv(p.columns, 2)) if training else p.pooled
@@ -123,7 +123,7 @@ class FusedTile(NamedTuple):
         blocks = cdiv(p.images, self.images) * down * across
         return down, across, blocks, cdiv(p.filters, self.filters)
 
-    def time(self, p: Shape, training: bool, target: Target) -> float:
+    def time(self, p: ConvBlockSizes, training: bool, target: Target) -> float:
         """Modelled seconds of the multiplications."""
         resident = self.resident(p, training, target)
         *_, blocks, groups = self.grid(p, training)
@@ -143,12 +143,12 @@ class FusedTile(NamedTuple):
         return cycles / (target.fp32 / (target.sms * 256))
 
 
-def _across(tile: FusedTile, p: Shape) -> int:
+def _across(tile: FusedTile, p: ConvBlockSizes) -> int:
     """Columns of pixels in shared memory."""
     return cdiv(2 * tile.pooled_columns + p.filter_columns - 1, 4) * 4
 
 
-def tiles(p: Shape, training: bool, target: Target) -> list[FusedTile]:
+def tiles(p: ConvBlockSizes, training: bool, target: Target) -> list[FusedTile]:
     """Tiles that an SM has room for."""
     rows, columns = (cdiv(n, 2) for n in (p.rows, p.columns)) if training else p.pooled
     sides = itertools.product(FILTERS, _sides(columns), _sides(rows), IMAGES, _depths(p.channels))
@@ -170,7 +170,7 @@ def _sides(most: int) -> tuple[int, ...]:
     return SIDES if most >= SIDES[0] else (most,)
 
 
-def _fits(tile: FusedTile, p: Shape, training: bool, target: Target) -> bool:
+def _fits(tile: FusedTile, p: ConvBlockSizes, training: bool, target: Target) -> bool:
     memory = tile.shared(p, training) + tile.fixed(training)
     room = memory <= target.shared_per_block and tile.registers(p) <= THREAD_REGISTERS
     return tile.threads % 32 == 0 and room and tile.resident(p, training, target) > 0

@@ -16,7 +16,7 @@ NAME = "conv_bn_relu_pool"
 
 
 @dataclass(frozen=True)
-class Shape:
+class ConvBlockSizes:
     """The sizes of input and weights; the convolution has stride 1."""
 
     images: int
@@ -60,10 +60,10 @@ class Shape:
         )  # fmt: skip
 
 
-def shape_of(x: Sequence[int], weight: Sequence[int], padding: Any) -> Shape:
+def shape_of(x: Sequence[int], weight: Sequence[int], padding: Any) -> ConvBlockSizes:
     """The shape of a call."""
     pad = (padding, padding) if isinstance(padding, int) else (padding[0], padding[-1])
-    return Shape(x[0], x[1], x[2], x[3], weight[0], weight[2], weight[3], *pad)
+    return ConvBlockSizes(x[0], x[1], x[2], x[3], weight[0], weight[2], weight[3], *pad)
 
 
 def check(x: Any, weight: Any, bias: Any, padding: Any, **norm: Any) -> None:

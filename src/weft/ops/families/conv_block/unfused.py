@@ -23,7 +23,7 @@ from weft.ops.core.target import Target
 from weft.ops.families.conv import candidates, job, winograd
 from weft.ops.families.conv.geometry import images
 from weft.ops.families.conv_block.model import TRAFFIC
-from weft.ops.families.conv_block.shape import Shape
+from weft.ops.families.conv_block.shape import ConvBlockSizes
 
 BLOCK = 256
 WINDOWS = 4
@@ -32,7 +32,7 @@ LISTED = 6
 """Candidates that are offered: those with the least modelled time."""
 
 
-def images_each(p: Shape, target: Target) -> int:
+def images_each(p: ConvBlockSizes, target: Target) -> int:
     """Images of a filter that a block has: enough blocks for the GPU, but not many more."""
     rows, columns = p.pooled
     least = cdiv(BLOCK, rows * columns)
@@ -44,7 +44,7 @@ def norm_dtype(norm: tuple[Layout | None, ...]) -> torch.dtype:
     return next((t.dtype for t in norm if t is not None), torch.float32)
 
 
-def _grid(p: Shape, target: Target) -> tuple[int, int]:
+def _grid(p: ConvBlockSizes, target: Target) -> tuple[int, int]:
     return p.filters, cdiv(p.images, images_each(p, target))
 
 
@@ -91,7 +91,7 @@ def _convolutions(
     ]  # fmt: skip
 
 
-def evaluation(request: Request, p: Shape, out: Buffer) -> list[Candidate]:
+def evaluation(request: Request, p: ConvBlockSizes, out: Buffer) -> list[Candidate]:
     """Candidates of two stages: the convolution, then all the rest."""
     gpu, count = request.target, len(request.inputs)
     moved = TRAFFIC.apply * math.prod(p.conv) * request.first.itemsize
@@ -108,7 +108,7 @@ def evaluation(request: Request, p: Shape, out: Buffer) -> list[Candidate]:
     return [*_pooled_winograd(request, p, out), *made]
 
 
-def _pooled_winograd(request: Request, p: Shape, out: Buffer) -> list[Candidate]:
+def _pooled_winograd(request: Request, p: ConvBlockSizes, out: Buffer) -> list[Candidate]:
     """Candidates whose last transform pools: the convolution's results are not written."""
     if out.dtype is not torch.float32 or not _reads(request):
         return []
@@ -123,7 +123,7 @@ def _pooled_winograd(request: Request, p: Shape, out: Buffer) -> list[Candidate]
     return [replace(c, name=f"pooling {c.name}") for c in found]
 
 
-def training(request: Request, p: Shape, outputs: tuple[Buffer, ...]) -> list[Candidate]:
+def training(request: Request, p: ConvBlockSizes, outputs: tuple[Buffer, ...]) -> list[Candidate]:
     """Candidates of three stages: the convolution, its statistics, then all the rest."""
     gpu, count = request.target, len(request.inputs)
     moved = TRAFFIC.moments * math.prod(p.conv) * request.first.itemsize
@@ -158,7 +158,7 @@ class Norm(NamedTuple):
     var: Argument
 
 
-def normalise(request: Request, p: Shape, tensors: Norm, count: int) -> Step:
+def normalise(request: Request, p: ConvBlockSizes, tensors: Norm, count: int) -> Step:
     """The last stage of training, from so many parts of the convolution's statistics."""
     x, norm = request.first, norm_dtype(request.inputs[3:])
     name = f"normalise<{source.ctype(x.dtype)}, {source.ctype(norm)}, {WINDOWS}>"

@@ -165,6 +165,8 @@ def batched(row: ElementwiseOp, info: Any, in_dims: Any, *args: Any) -> Any:
     return op(*(front(a, d) for a, d in pairs)), 0
 
 
+_SINGLE = ("exp", "log", "pow", "reciprocal", "rsqrt")
+"""Ops that torch.autocast computes in float32."""
 _OPERANDS = {
     1: "",
     2: "; a or b may be a number. Operands are broadcast and promoted as in torch",
@@ -186,7 +188,7 @@ def _definition(row: ElementwiseOp, redirect: Any = None, public: bool = True) -
         setup=functools.partial(_setup, row) if row.gradients else None,
         backward=functools.partial(_backward, row) if row.gradients else None,
         vmap=functools.partial(batched, row),
-        autocast=None,
+        autocast=torch.float32 if row.name in _SINGLE else None,
         redirect=redirect,
         public=public,
     )

@@ -1,8 +1,8 @@
 """Limits of embedding's kernels, and their modelled seconds.
 
 The times are memory traffic and launches (`core.target.Target`). The limits were set by hand on an
-NVIDIA H200; `benchmarks/records/short_kernels.jsonl` has the times of 128 to 512 blocks that list
-positions.
+NVIDIA H200; `benchmarks/records/short_kernels.jsonl` has the times of 128 to 4,096 blocks that
+list positions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ LISTED = 24576
 LISTED_BLOCK, LISTED_BLOCKS = 512, (256, 4096)
 """Threads of such a block, and the least blocks and the most: powers of two."""
 LISTED_INDICES = 4 << 20
-"""Indices that all blocks read together: more blocks share the work more evenly."""
+"""Indices that all blocks read together, at the most."""
+LISTED_ROWS = 110
+"""Rows of the table that are worth a block: the next blocks start when others have listed."""
 LISTED_BYTES = 100 << 10
 """Bytes of shared memory: the most of such a block."""
 TABLE = 12288
@@ -78,7 +80,7 @@ def lists_of(positions: int, rows: int, chunks: int) -> tuple[int, int]:
     """(the logarithm of the blocks for rows, vectors of a row that a block writes)."""
     least, most = LISTED_BLOCKS
     blocks = least
-    while blocks < most and 2 * blocks * positions <= LISTED_INDICES:
+    while 2 * blocks <= min(most, rows // LISTED_ROWS, LISTED_INDICES // max(positions, 1)):
         blocks *= 2
     shift = min(blocks.bit_length() - 1, (max(rows, 1) - 1).bit_length())
     beside = max(1, min(least >> shift, chunks // LEAST_WIDTH))

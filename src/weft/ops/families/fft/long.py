@@ -275,12 +275,12 @@ def _convolved(rows: Rows, matrix: Matrix, work: Workspace) -> None:
     last = _pass(a, (b, 1, count), columns, _result(rows, 0, b), given, out)
     work.steps += [
         replace(first, chirp=chirp).step(work.target),
-        _filtered(z, rows.n, matrix, work),
+        _filtered(z, rows.n, matrix),
         replace(last, chirp=chirp, weight=rows.weight).step(work.target),
     ]
 
 
-def _filtered(z: WorkspaceTensor, n: int, matrix: Matrix, work: Workspace) -> Step:
+def _filtered(z: WorkspaceTensor, n: int, matrix: Matrix) -> Step:
     """Transforms rows, multiplies them by the spectrum of the chirp and transforms them back."""
     made = stages(matrix.columns)[0]
     back = made.reversed()

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from weft.ops.core import library
+from weft.ops.core.bind.autocast import WIDEST
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout
@@ -163,8 +164,10 @@ def _sorting(op: Callable[..., Any]) -> Callable[..., Any]:
     keys, sums = library.call("scatter_keys"), library.call("scatter_by_keys")
 
     def redirected(input: Any, dim: int, index: Any, src: Any, deterministic: bool) -> Any:
+        if not deterministic:
+            return NotImplemented
         check_scatter_add(input, dim, index, src)
-        if not deterministic or not is_sorted(index, input.shape, dim):
+        if not is_sorted(index, input.shape, dim):
             return NotImplemented
         return by_sort(keys, sums, input, dim, index, src, input.shape)
 
@@ -245,6 +248,13 @@ def _selected(x: Any, dim: int, index: Any, deterministic: bool = False) -> Any:
     return x.new_empty(shape)
 
 
+def _fake_scatter_add(
+    input: Any, dim: int, index: Any, src: Any, deterministic: bool = False
+) -> Any:
+    check_scatter_add(input, dim, index, src)
+    return input.new_empty(input.shape)
+
+
 GROUP = "indexing"
 DEFINITIONS = (
     Definition(
@@ -277,7 +287,7 @@ DEFINITIONS = (
         schema="(Tensor input, int dim, Tensor index, Tensor src,"
         " bool deterministic=False) -> Tensor",
         doc="scatter_add in a fixed order, or in any.",
-        fake=lambda input, dim, index, src, deterministic=False: input.new_empty(input.shape),
+        fake=_fake_scatter_add,
         candidates=_scatter_add,
         check=lambda input, dim, index, src, deterministic: check_scatter_add(
             input, dim, index, src
@@ -285,7 +295,7 @@ DEFINITIONS = (
         setup=_setup_scatter_add,
         backward=_scatter_add_backward,
         vmap=_batched_sum,
-        autocast=None,
+        autocast=WIDEST,
         redirect=_sorting,
         planless=f"deterministic and index.numel() >= {LEAST_SORTED}",
         public=False,

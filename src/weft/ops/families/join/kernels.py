@@ -30,7 +30,7 @@ NARROW = 2**31 - 2**16
 """Elements below which offsets use 32-bit arithmetic."""
 
 
-class Part(NamedTuple):
+class TensorRows(NamedTuple):
     """A tensor as rows of elements.
 
     x, y     elements from row to row and from element to element, in the tensor and in the result
@@ -55,7 +55,7 @@ class Part(NamedTuple):
         return (self.rows - 1) * self.x[0] + (self.length - 1) * self.x[1] + 1
 
 
-class Placed(NamedTuple):
+class JoinedTensor(NamedTuple):
     """A tensor of a join.
 
     offset  elements of the result before it
@@ -63,7 +63,7 @@ class Placed(NamedTuple):
     copy    the launch that makes a contiguous tensor of it first; None for most
     """
 
-    part: Part
+    part: TensorRows
     offset: int
     time: dict[int, float]
     copy: Strategy | None
@@ -93,7 +93,7 @@ def candidates(request: Request) -> list[Candidate]:
     by_memory = sorted(range(len(out.shape)), key=lambda d: (-out.steps[d], d))
     steps = tuple(out.steps[d] for d in by_memory)
     widths = {"rows": 16 // out.dtype.itemsize, "elements": 1}
-    placed: list[Placed] = []
+    placed: list[JoinedTensor] = []
     offset, free = 0, len(tensors) + 1
     for number, x in enumerate(tensors):
         turned = permuted(x, by_memory)
@@ -137,10 +137,10 @@ def _placed(
     free: int,
     widths: Sequence[int],
     request: Request,
-) -> Placed:
+) -> JoinedTensor:
     """A tensor as it is, or copied to tensor `free` first, whichever takes less time."""
     if (part := _part(x, steps, Pointer(number))) is not None:
-        direct = Placed(
+        direct = JoinedTensor(
             part, offset, _times(part, offset, x.itemsize, widths, request.target), None
         )
         if not part.scattered:
@@ -153,23 +153,23 @@ def _placed(
     least = min(times.values()) + copy.cost
     if part is not None and min(direct.time.values()) <= least:
         return direct
-    return Placed(dense, offset, times, copy)
+    return JoinedTensor(dense, offset, times, copy)
 
 
-def _part(x: Layout, steps: Sequence[int], pointer: Pointer) -> Part | None:
+def _part(x: Layout, steps: Sequence[int], pointer: Pointer) -> TensorRows | None:
     """A tensor and its place in the result as rows; None if they have more dimensions."""
     if x.numel == 0:
-        return Part(pointer, 0, 0, (0, 1), (0, 1), x.aligned)
+        return TensorRows(pointer, 0, 0, (0, 1), (0, 1), x.aligned)
     walk = merged(x.shape, [x.strides, steps])
     if len(walk.sizes) > 2:
         return None
     rows, length = (1, *walk.sizes)[-2:]
     (x_row, x_step), (y_row, y_step) = ((0, *s)[-2:] for s in walk.strides)
-    return Part(pointer, rows, length, (x_row, x_step), (y_row, y_step), x.aligned)
+    return TensorRows(pointer, rows, length, (x_row, x_step), (y_row, y_step), x.aligned)
 
 
 def _times(
-    part: Part, offset: int, itemsize: int, widths: Sequence[int], gpu: Target
+    part: TensorRows, offset: int, itemsize: int, widths: Sequence[int], gpu: Target
 ) -> dict[int, float]:
     """Modelled seconds of a part, by the elements of the widest vector."""
     count = part.rows * part.length
@@ -180,7 +180,7 @@ def _times(
     }
 
 
-def _join(placed: Sequence[Placed], out: Buffer, vector: int) -> Step:
+def _join(placed: Sequence[JoinedTensor], out: Buffer, vector: int) -> Step:
     parts = [p.part for p in placed]
     most = max(math.prod(out.shape), *(p.extent for p in parts))
     bits = 64 if most >= NARROW else 32
@@ -205,7 +205,7 @@ def _join(placed: Sequence[Placed], out: Buffer, vector: int) -> Step:
     return Step(kernel, (blocks,), (BLOCK,), args)
 
 
-def _width(part: Part, offset: int, most: int, itemsize: int) -> int:
+def _width(part: TensorRows, offset: int, most: int, itemsize: int) -> int:
     """The widest vector, in elements, that all rows of a tensor and of the result consist of."""
     if (part.x[1], part.y[1]) != (1, 1):
         return 1

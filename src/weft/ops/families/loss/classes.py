@@ -57,6 +57,11 @@ class ClassificationCall:
         return REDUCTIONS.index(self.options["reduction"])
 
     @property
+    def smooth(self) -> bool:
+        """True if labels are smoothed."""
+        return bool(self.options["label_smoothing"] > 0)
+
+    @property
     def modes(self) -> tuple[bool, bool]:
         """(True if the kernel writes losses, True if it writes gradients)."""
         return self.loss is not None, self.gradient is not None

@@ -24,6 +24,14 @@ BLOCKS_PER_SM = 32
 """Blocks per SM, above which blocks of short rows take several groups of rows each."""
 BLOCK_LABELS = 2048
 """Labels: the most whose weights every block sums by itself; more are summed by a launch before."""
+LONE_BANDWIDTH = 20e9
+"""The same of a block whose SM has no other: it waits for its row, then for sums of its threads."""
+JOIN_TIME = 1.5e-6
+"""Seconds of a second launch that adds losses, which starts early."""
+FEW_ROWS_WARPS = (16, 8)
+"""Warps of a block that has all rows alone, and of those of a cluster unless that has too few."""
+FEW_ROWS_SAVED = 1.8e-6
+"""Seconds that a cluster saves beside blocks that wait for labels, then for each other's sums."""
 
 # ---- columns of classes ------------------------------------------------------------------------
 THREAD_CLASSES = 4
@@ -48,10 +56,16 @@ def stream_time(gpu: Target, moved: float, launches: int = 1) -> float:
 def row_time(gpu: Target, moved: float, rows: int, threads: int, gradient: bool) -> float:
     """Seconds of one launch with rows on chip: the slower of the GPU and its busiest SM."""
     # A row on one SM: few rows leave most SMs idle.
-    busy = moved / max(rows, 1) / SM_BANDWIDTH * cdiv(rows, gpu.sms * max(1, 1024 // threads))
+    rate = LONE_BANDWIDTH if threads >= WIDE_BLOCK and rows <= gpu.sms else SM_BANDWIDTH
+    busy = moved / max(rows, 1) / rate * cdiv(rows, gpu.sms * max(1, 1024 // threads))
     # A block that has an SM to itself waits for its row; a loss alone need not keep the row.
     factor = WIDE_BLOCK_FACTOR if threads >= WIDE_BLOCK and not gradient else 1.0
     return gpu.launch + max(factor * moved / gpu.bandwidth, busy)
+
+
+def few_rows_time(gpu: Target, moved: float, blocks: int) -> float:
+    """Seconds of one launch whose blocks have all rows at once."""
+    return gpu.launch - FEW_ROWS_SAVED + moved / blocks / SM_BANDWIDTH
 
 
 def column_time(

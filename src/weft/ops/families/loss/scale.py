@@ -20,13 +20,14 @@ def scale_unless_one(x: Any, factor: Any) -> None:
 
     The kernel reads the number, so the host does not wait for it; if it is 1, x is not touched.
     """
-    _run(x.dtype, x.numel(), x.device)(x, factor)
+    _run(x.dtype, factor.dtype, x.numel(), x.device)(x, factor)
 
 
 @functools.lru_cache(256)
-def _run(dtype: torch.dtype, n: int, device: torch.device) -> Run:
+def _run(dtype: torch.dtype, factor: torch.dtype, n: int, device: torch.device) -> Run:
     vector = 16 // dtype.itemsize  # x is an output of an op, so its address is a multiple of 16
     blocks = max(1, min(cdiv(n, BLOCK * vector), 16 * target(device).sms))
-    kernel = source.kernel("loss/scale.cu", f"scale<{source.ctype(dtype)}, {vector}>")
+    words = source.template("scale", source.ctype(dtype), source.ctype(factor), vector)
+    kernel = source.kernel("loss/scale.cu", words)
     step = Step(kernel, (blocks,), (BLOCK,), (Pointer(0), Pointer(1), n), early=True)
     return runner(Plan((step,), ()), 2, device)

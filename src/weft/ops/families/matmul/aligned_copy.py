@@ -1,15 +1,24 @@
-"""Plan products of 16-bit elements that first copy operands to rows of whole, aligned vectors."""
+"""Copy matrices of 16-bit elements to rows of whole, aligned vectors.
+
+Products do so first, and an op does it for a matrix that several products read.
+"""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import torch
+
+from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.kernels.structs import Int, LongLong, Struct
 from weft.ops.core import source
-from weft.ops.core.choose import Candidate
-from weft.ops.core.plan import Argument, Buffer, Pointer, Step
+from weft.ops.core.checks import check_dtype
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.function import Definition
+from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.matmul import half, half_model, pipelined
 from weft.ops.families.matmul.product import Operand, Product, side
@@ -30,15 +39,19 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
 
 def _copying(p: Product, gpu: Target, names: str) -> list[Candidate]:
     copies = [_copy(p, name) for name in names]
-    made, moved = _copied(p, names, copies), 4 * sum(c.size for c in copies)
-    cost = half_model.ALIGNED_COPY_LAUNCH * gpu.launch
-    cost += half_model.ALIGNED_COPY_TIME * moved / gpu.bandwidth
+    made, cost = _copied(p, names, copies), _seconds(copies, gpu)
     what = "aligned copies" if len(names) == 2 else f"aligned copy of {names}"
     best = sorted(pipelined.candidates(made, gpu), key=lambda c: c.cost)[:MOST]
     return [
         Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build)
         for c in half.candidates(made, gpu, MOST) + best
     ]
+
+
+def _seconds(copies: list[_Copy], gpu: Target) -> float:
+    moved = 4 * sum(c.size for c in copies)
+    cost: float = half_model.ALIGNED_COPY_LAUNCH * gpu.launch
+    return cost + half_model.ALIGNED_COPY_TIME * moved / gpu.bandwidth
 
 
 @dataclass(frozen=True)
@@ -74,8 +87,11 @@ def _copy(p: Product, name: str) -> _Copy:
     x, extent = (p.a, p.m) if name == "a" else (p.b, p.n)
     k_major = side(x, extent, p.k).k_major
     rows, columns = (extent, p.k) if k_major else (p.k, extent)
+    return _rows(x, k_major, p.batch if x.batch else 1, rows, columns)
+
+
+def _rows(x: Operand, k_major: bool, matrices: int, rows: int, columns: int) -> _Copy:
     pitch = cdiv(columns, VECTOR) * VECTOR
-    matrices = p.batch if x.batch else 1
     size = matrices * rows * pitch
     blocks = cdiv(size // VECTOR, THREADS)
     stride = x.along if k_major else x.k
@@ -87,22 +103,76 @@ def _copy(p: Product, name: str) -> _Copy:
 def _copied(p: Product, names: str, copies: list[_Copy]) -> Product:
     """The product with these operands copied, by one launch into one buffer."""
     size = sum(c.size for c in copies)
-    index = "unsigned" if size // VECTOR + THREADS < 2**32 else "long long"
     number, begin = p.scratch_number().number, 0
-    args: list[Argument] = []
     operands = {}
     for name, c in zip(names, copies, strict=True):
-        to = Pointer(number, 2 * begin)
         along, k = (c.pitch, 1) if c.k_major else (1, c.pitch)
-        operands[name] = Operand(to, along, k, c.batch, 16)
-        args += [c.x.pointer, to, c.rows.pack()]
+        operands[name] = Operand(Pointer(number, 2 * begin), along, k, c.batch, 16)
         begin += c.size
-    if len(copies) == 1:
-        args += [None, None, bytes(AlignedRows.sizeof())]
-    name = source.template("copy_aligned", source.ctype(p.out.dtype), index)
-    kernel = source.kernel("matmul/aligned_copy.cu", name, **AlignedRows.define())
-    step = Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args))
+    step = _step(copies, number, p.out.dtype)
     return replace(
         p, before=(*p.before, step), scratch=(*p.scratch, Buffer((size,), p.out.dtype)),
         a=operands.get("a", p.a), b=operands.get("b", p.b),
     )  # fmt: skip
+
+
+def _step(copies: list[_Copy], number: int, dtype: torch.dtype) -> Step:
+    """The launch of one or two copies, one after another in tensor `number`."""
+    args: list[Argument] = []
+    begin = 0
+    for c in copies:
+        args += [c.x.pointer, Pointer(number, 2 * begin), c.rows.pack()]
+        begin += c.size
+    if len(copies) == 1:
+        args += [None, None, bytes(AlignedRows.sizeof())]
+    index = "unsigned" if begin // VECTOR + THREADS < 2**32 else "long long"
+    name = source.template("copy_aligned", source.ctype(dtype), index)
+    kernel = source.kernel("matmul/aligned_copy.cu", name, **AlignedRows.define())
+    return Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args))
+
+
+# ---- the op ------------------------------------------------------------------------------------
+def _op_candidates(request: Request) -> list[Candidate]:
+    x = request.first
+    (rows, columns), (stride, _) = x.shape, x.strides
+    pitch = cdiv(columns, VECTOR) * VECTOR
+    out = Buffer((rows, pitch), x.dtype)
+    if 0 in x.shape:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    copy = _rows(Operand(Pointer(0), stride, 1, 0, x.aligned), True, 1, rows, columns)
+    build = functools.partial(_op_plan, copy, out)
+    why = f"rows of {columns} elements to {pitch}"
+    return [Candidate("aligned copy", _seconds([copy], request.target), why, build)]
+
+
+def _op_plan(copy: _Copy, out: Buffer) -> Plan:
+    return Plan((_step([copy], 1, out.dtype),), (out,))
+
+
+def _check(x: Any) -> None:
+    check_dtype("aligned_rows", "x", x, [torch.float16, torch.bfloat16])
+    if x.dim() != 2 or x.stride(1) != 1:
+        raise ArgumentError(
+            "weft.ops.aligned_rows: x is no matrix of contiguous rows",
+            got=f"shape {list(x.shape)}, strides {list(x.stride())}",
+        )
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.columns = inputs[0].shape[1]
+
+
+DEFINITIONS = (
+    Definition(
+        name="aligned_rows",
+        schema="(Tensor x) -> Tensor",
+        doc="A copy of a matrix to rows of whole vectors of 16 bytes, filled with zeros.",
+        fake=lambda x: x.new_empty((x.shape[0], -(-x.shape[1] // VECTOR) * VECTOR)),
+        candidates=_op_candidates,
+        check=_check,
+        setup=_setup,
+        backward=lambda ctx, grad: grad[:, : ctx.columns],
+        autocast=None,
+        public=False,
+    ),
+)

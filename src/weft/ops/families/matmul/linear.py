@@ -27,6 +27,10 @@ _OF_INPUT = ("gelu", "gelu_tanh", "silu")
 """Activations whose gradient is computed from their input, not from their result."""
 
 
+LARGE = 2**22
+"""Elements of a gradient that both products copy first, if its rows begin anywhere."""
+
+
 def _candidates(request: Request) -> list[Candidate]:
     roles = Roles(left=0, right=1, bias=2, transposed=True)
     return candidates_of(product_of(request, roles), request)
@@ -76,9 +80,20 @@ def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
         if not wanted or activation not in _OF_INPUT or torch.compiler.is_compiling():
             return NotImplemented
         name, options = _OPS[activation]
-        return library.call(name)(op(input, weight, bias, "", precision), *options)
+        made = library.call("linear")(input, weight, bias, "", precision)
+        return library.call(name)(made, *options)
 
     return redirected
+
+
+def _aligned(rows: Any) -> Any:
+    """The gradient of a result whose columns are no whole vectors, such as that of a vocabulary,
+    copied once: each of two large products would copy it.
+    """
+    large = rows.shape[0] * rows.shape[1] >= LARGE
+    if rows.dtype is torch.float32 or rows.shape[1] % 8 == 0 or not large:
+        return rows
+    return library.call("aligned_rows")(rows.contiguous())[:, : rows.shape[1]]
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -97,9 +112,17 @@ def _backward(ctx: Any, grad: Any) -> Any:
     product = functools.partial(library.call("matmul"), precision=ctx.precision)
     wants = (*ctx.needs_input_grad, False, False)  # torch leaves out arguments with defaults
     rows = grad.reshape(-1, grad.shape[-1])
+    if wants[0] and wants[1]:
+        aligned = _aligned(rows)
+        if aligned is not rows:
+            rows, grad = aligned, aligned.reshape(grad.shape)
     flat = input.reshape(-1, input.shape[-1])
+    of_input = product(grad, weight) if wants[0] else None
+    if wants[1] and wants[2]:
+        both = library.call("matmul_row_sums")(rows.t(), flat, ctx.precision)
+        return of_input, *both, None, None
     return (
-        product(grad, weight) if wants[0] else None,
+        of_input,
         product(rows.t(), flat) if wants[1] else None,
         library.call("sum")(rows, 0) if wants[2] else None,
         None,
@@ -119,7 +142,7 @@ DEFINITIONS = (
         activation is "relu", "gelu", "gelu_tanh", "silu" or none. It is computed in the launch of
         the product; except that of gelu and silu, if a gradient is wanted, which needs their input.
         Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
-        precision is that of matmul: "fp32", "tf32" or "3xtf32".
+        precision is that of matmul: "fp32", "ieee", "tf32" or "3xtf32".
         """,
         fake=lambda input, weight, bias=None, activation="", precision="fp32": input.new_empty(
             (*input.shape[:-1], weight.shape[0])

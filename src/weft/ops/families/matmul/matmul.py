@@ -20,7 +20,6 @@ from weft.ops.families.matmul import (
     pipelined,
     short_k,
     skinny_m,
-    skinny_n,
     tf32,
     tf32x3,
     tiled,
@@ -44,14 +43,16 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         return tf32x3.candidates(made, request.target)
     # A column is a row of the transposed product, and its neighbours are so as well.
     found = short_k.candidates(made if made.n > 1 else made.transposed(), request.target)
-    found += skinny_n.candidates(made, request.target)
+    found += short_k.skinny_candidates(made, request.target)
     if min(made.m, made.n) <= skinny_m.MOST:
         skinny = made if made.m <= made.n else made.transposed()
         found += skinny_m.candidates(skinny, request.target)
     if out.dtype is torch.float32:
         found += tiled.candidates(made, request.target)
-        fast = request.options.get("precision") == "tf32"
-        return found + tf32.candidates(made, request.target) if fast else found
+        precision = request.options.get("precision")
+        if precision != "ieee":
+            found += tf32x3.split_candidates(made, request.target)
+        return found + tf32.candidates(made, request.target) if precision == "tf32" else found
     for kind in (half, pipelined, unaligned, aligned_copy):
         found += kind.candidates(made, request.target)
     return found
@@ -69,19 +70,20 @@ def _shape(a: Any, b: Any) -> tuple[Any, ...]:
 
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-PRECISIONS = ("fp32", "tf32", "3xtf32")
+PRECISIONS = ("fp32", "ieee", "tf32", "3xtf32")
 
 
 def check_precision(name: str, dtype: torch.dtype, precision: str) -> None:
     """Raise unless the products of a dtype may be computed with this precision."""
     if precision not in PRECISIONS or (precision != "fp32" and dtype is not torch.float32):
         raise ArgumentError(
-            f"weft.ops.{name}: precision {precision!r} is not one of {dtype}",
+            f"weft.ops.{name}: unknown precision {precision!r} for {dtype}",
             allowed=", ".join(map(repr, PRECISIONS)) + "; 'fp32' for other dtypes than float32",
         )
 
 
-def _check(name: str, a: Any, b: Any, precision: str) -> None:
+def check_operands(name: str, a: Any, b: Any, precision: str) -> None:
+    """Raise unless a and b can be multiplied."""
     check_precision(name, a.dtype, precision)
     for which, x in (("a", a), ("b", b)):
         if x.dtype not in DTYPES:
@@ -113,7 +115,7 @@ def _check(name: str, a: Any, b: Any, precision: str) -> None:
 
 
 def _check_addmm(bias: Any, a: Any, b: Any, activation: str, precision: str) -> None:
-    _check("addmm", a, b, precision)
+    check_operands("addmm", a, b, precision)
     want = (a.shape[0], b.shape[1]) if a.dim() == b.dim() == 2 else ()
     wrong = not want or bias.dim() > 2 or bias.dtype is not a.dtype
     have = (1,) * (2 - bias.dim()) + tuple(bias.shape)
@@ -191,16 +193,16 @@ DEFINITIONS = (
         doc="""The matrix product of a and b, as torch.matmul: vectors, matrices and batches.
 
         Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
+        Large ones of float32 are computed on Hopper's tensor cores by three products of tf32 for
+        each, with an error like that of single precision; precision="ieee" excludes it.
         precision="tf32" allows products of float32 on tensor cores (Hopper) whose operands are
         rounded to 10 bits of fraction, as torch.backends.cuda.matmul.fp32_precision = "tf32" does
         for torch.matmul; weft reads this argument alone, not that setting.
-        precision="3xtf32" computes on tensor cores by three products of tf32. At 4096³ on an H200
-        its error is 0.28 times that of single precision, and it takes 1.16 times as long: it is for
-        accuracy, and is never chosen by itself.
+        precision="3xtf32" computes by three products of tf32 whatever the size and the GPU.
         """,
         fake=lambda a, b, precision="fp32": a.new_empty(_shape(a, b)),
         candidates=functools.partial(_candidates, MATMUL),
-        check=functools.partial(_check, "matmul"),
+        check=functools.partial(check_operands, "matmul"),
         setup=_setup,
         backward=_backward,
         autocast=LOWER,

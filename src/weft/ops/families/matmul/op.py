@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from weft.ops.families.matmul import linear, matmul, scaled_mm
+from weft.ops.families.matmul import aligned_copy, linear, matmul, row_sums, scaled_mm
 
 GROUP = "products"
-DEFINITIONS = (*linear.DEFINITIONS, *matmul.DEFINITIONS, *scaled_mm.DEFINITIONS)
+DEFINITIONS = (
+    *aligned_copy.DEFINITIONS, *linear.DEFINITIONS, *matmul.DEFINITIONS, *row_sums.DEFINITIONS,
+    *scaled_mm.DEFINITIONS,
+)  # fmt: skip

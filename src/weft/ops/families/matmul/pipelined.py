@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 
@@ -16,7 +15,7 @@ from weft.device.tensor_map_layout import TYPES, ElementType
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.plan import Argument, Map, Plan, Step
+from weft.ops.core.plan import Argument, Map, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.matmul.pipelined_model import STEP_K, TILES, PipelinedTile
 from weft.ops.families.matmul.product import Operand, Product, Side
@@ -27,45 +26,39 @@ MOST_ELEMENTS = 2**31
 MOST_ROWS_TURNED = 32
 MOST_SPLIT = 4
 """Tiles for an SM, if the blocks of clusters share their K."""
-STEP_BYTES = 128
-"""Bytes of K of a stage."""
+STEP_BYTES, INSTRUCTION_BYTES = 128, 32
+"""Bytes of K of a stage, and of an instruction."""
 SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
 """Numbers of swizzles of 64 and 128 bytes and of fetches of 128 bytes in a tensor map."""
 
 
-class MappedElements(NamedTuple):
-    """A dtype of operands: the type of its tensor maps, and the source of its kernels."""
-
-    kind: ElementType
-    file: str
-
-
 _KINDS = {kind.name: kind for kind in TYPES}
 ELEMENTS = {
-    torch.float16: MappedElements(_KINDS["f16"], "matmul/pipelined.cu"),
-    torch.bfloat16: MappedElements(_KINDS["bf16"], "matmul/pipelined.cu"),
-    torch.float32: MappedElements(_KINDS["tf32"], "matmul/tf32.cu"),
-}
-"""Copies round float32 to tf32, to the nearest; tensor cores alone would cut it."""
+    torch.float16: _KINDS["f16"], torch.bfloat16: _KINDS["bf16"], torch.float32: _KINDS["tf32"],
+}  # fmt: skip
+"""Types of tensor maps. Copies round float32 to tf32, to the nearest; tensor cores would cut it."""
 
 
-def candidates(p: Product, gpu: Target) -> list[Candidate]:
-    """Candidates: none for other GPUs, nor for rows that are no whole vectors."""
+def candidates(p: Product, gpu: Target, row_sums: Pointer | None = None) -> list[Candidate]:
+    """Candidates: none for other GPUs, nor for rows that are no whole vectors.
+
+    row_sums  where the sums of the rows of A go, if they are wanted
+    """
     size = p.out.dtype.itemsize
     wide = min(side.bytes for side in p.sides) == 16
     orders = size == 2 or all(side.k_major for side in p.sides)
     largest = max(p.m, p.n, p.k, p.batch)
     if gpu.capability != CAPABILITY or not wide or not orders:
         return []
-    if largest >= MOST_ELEMENTS or p.k * size < STEP_BYTES:
+    if largest >= MOST_ELEMENTS or p.k * size < INSTRUCTION_BYTES:
         return []
     made = []
-    for turned in (False, True):
+    for turned in (False, True) if row_sums is None else (False,):
         product = p.transposed() if turned else p
         if 1 in (product.row_c, product.column_c) and not has_few_rows(product):
             for tile in TILES:
                 if tile.suits(product):
-                    made += _candidate(product, tile, turned, gpu)
+                    made += _candidate(product, tile, turned, gpu, row_sums)
     return made
 
 
@@ -82,7 +75,9 @@ def in_16_bits(p: Product, size: int) -> Product:
     return replace(p, k=cdiv(p.k * size, 2), out=p.out._replace(dtype=torch.float16))
 
 
-def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> list[Candidate]:
+def _candidate(
+    p: Product, tile: PipelinedTile, turned: bool, gpu: Target, row_sums: Pointer | None
+) -> list[Candidate]:
     works = tile.works(p)
     # A cluster for a part of a tile that whole tiles leave idle; boxes are parts of rows, and with
     # one tile for a block there is nothing beside their stores.
@@ -96,7 +91,7 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
         return []
     a, b = p.sides
     stage = tile.stage(a.k_major, b.k_major)
-    stages = tile.stages(gpu, stage, like)
+    stages = tile.stages(gpu, stage, like, tile.of_row_sums if row_sums else 0)
     if stages < 2:
         return []
     name = f"{tile.bm} x {tile.bn}{', turned' if turned else ''}"
@@ -104,13 +99,16 @@ def _candidate(p: Product, tile: PipelinedTile, turned: bool, gpu: Target) -> li
     name += ", in turns" if tile.turns else ", boxes" if tile.boxes else ""
     name += f", K in {tile.splits}" if tile.splits > 1 else ""
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
-    build = functools.partial(plan, p, tile, stages, gpu)
-    cost = tile.time(like, gpu, stage, p.column_c != 1)
+    build = functools.partial(plan, p, tile, stages, gpu, row_sums)
+    cost = tile.time(like, gpu, stage, p.column_c != 1, tile.slabs(a.k_major, b.k_major))
+    cost += tile.row_sums_time(like, gpu) if row_sums else 0.0
     return [Candidate(f"{name}, pipelined", cost, why, build)]
 
 
-def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
-    """The plan for a tile."""
+def plan(
+    p: Product, tile: PipelinedTile, stages: int, gpu: Target, row_sums: Pointer | None = None
+) -> Plan:
+    """The plan for a tile; its one output is C."""
     a, b = p.sides
     transposed = p.column_c != 1
     whole = (p.m if transposed else p.n) % 8 == 0
@@ -120,10 +118,10 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     entry = "_boxes" if tile.boxes else "_in_turns" if tile.turns else "" if alone else "_beside"
     name = source.template(
         f"pipelined{entry}", source.ctype(p.out.dtype), *words, a.k_major, b.k_major, *stores,
-        p.activation, bias_kind(p),
+        p.activation, bias_kind(p), row_sums is not None,
     )  # fmt: skip
-    kind, file = ELEMENTS[p.out.dtype]
-    kernel = source.kernel(file, name)
+    kind = ELEMENTS[p.out.dtype]
+    kernel = source.kernel("matmul/pipelined.cu", name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
     works = tile.works(p)
     rounds = cdiv(works, gpu.sms * tile.resident)
@@ -139,8 +137,9 @@ def plan(p: Product, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
     where: tuple[Argument, ...] = (p.bias_pointer, p.c)
     if tile.boxes:
         where = (_result_map(kind, p, tile), p.bias_pointer)
-    args = (*maps, *where, problem)
+    args = (*maps, *where, row_sums, problem)
     shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
+    shared += tile.of_row_sums if row_sums else 0
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
     return Plan((*p.before, step), (p.out,), p.scratch)

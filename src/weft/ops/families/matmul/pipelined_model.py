@@ -1,7 +1,8 @@
 """Cost model of products by warpgroups that read what tensor maps copied: tiles and seconds.
 
-Every constant was fitted on an NVIDIA H200 to benchmarks/records/pipelined_products.jsonl; rows of
-its run 1, and those without one, copied what lies outside of the matrices too.
+Every constant but those of activations and clusters was fitted on an NVIDIA H200 to runs 2 to 4 of
+benchmarks/records/pipelined_products.jsonl by benchmarks/fit_pipelined.py. Of 100 calls, 5 are more
+than 3 % slower than the best candidate; 9, if each half of them is chosen by a fit to the other.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ class PipelinedTile(NamedTuple):
         columns = self.bn if b_k_major else cdiv(self.bn, 64) * 64
         return 2 * STEP_K * (self.bm + columns)
 
+    def slabs(self, a_k_major: bool, b_k_major: bool) -> int:
+        """Bytes of them that are slabs of 64."""
+        whole = self.stage(a_k_major, b_k_major)
+        rows = 0 if a_k_major else 2 * STEP_K * self.bm
+        return rows if b_k_major else rows + whole - 2 * STEP_K * self.bm
+
     @property
     def staging(self) -> int:
         """Bytes through which the warps store their results, of a bias for each column, and of the
@@ -89,6 +96,23 @@ class PipelinedTile(NamedTuple):
         """Bytes that other blocks of a cluster give; many replace the stages."""
         return 4 * self.bm * self.bn * (self.splits - 1) // self.splits
 
+    @property
+    def of_row_sums(self) -> int:
+        """Bytes of ones, and of the sums that other blocks of a cluster give: see row_sums.cuh."""
+        return 8 * 2 * STEP_K + 8 * self.bm * (self.splits - 1)
+
+    def dense(self, gpu: Target, more: int = 0) -> float:
+        """Seconds of the products of a stage; `more`: those of so many columns only."""
+        columns = more or self.bn
+        work = 2 * self.bm * (columns + INSTRUCTION) * STEP_K
+        time: float = work / (2 * gpu.tf32 / gpu.sms * REACH)
+        return time
+
+    def row_sums_time(self, p: Product, gpu: Target) -> float:
+        """Seconds by which sums of the rows delay the tiles that share them."""
+        sharing = 1 if self.turns else min(cdiv(p.n, self.bn), self.bm // 64)
+        return cdiv(cdiv(p.k, STEP_K), self.splits) * self.dense(gpu, 8) / sharing
+
     def stages(self, gpu: Target, stage: int, p: Product, more: int = 0) -> int:
         """Stages that fit, and no more than a block with one tile needs.
 
@@ -102,15 +126,22 @@ class PipelinedTile(NamedTuple):
         fitting = min(room // stage, most)
         return fitting if self.shares <= max(MOST_SHARES, fitting * stage) else 0
 
-    def time(self, p: Product, gpu: Target, stage: int, turned: bool) -> float:
-        """Modelled seconds; `turned`: the columns of C are contiguous."""
+    def time(self, p: Product, gpu: Target, stage: int, turned: bool, slabs: int = 0) -> float:
+        """Modelled seconds.
+
+        turned  the columns of C are contiguous
+        slabs   bytes of a stage that are slabs of 64
+        """
         works, steps = self.works(p) * self.splits, cdiv(cdiv(p.k, STEP_K), self.splits)
         sms = int(gpu.sms * CLUSTERS[self.splits])
         most = cdiv(works, sms)  # tiles of an SM
         beside = min(self.resident, most)
-        dense = 2 * self.bm * (self.bn + INSTRUCTION) * STEP_K / (2 * gpu.tf32 / gpu.sms * REACH)
-        step = max(dense, stage / SM_RATE, LATENCY / (self.stages(gpu, stage, p) * beside))
-        store = STORE * (TURNED if turned else 1.0) + ACTIVATE.get(p.activation, 0.0)
+        step = max(
+            self.dense(gpu), stage / SM_RATE, LATENCY / (self.stages(gpu, stage, p) * beside)
+        )
+        store = STORE * (TURNED if turned else 1.0)
+        store *= 1.0 if (p.m if turned else p.n) % 8 == 0 else ANYWHERE
+        store += ACTIVATE.get(p.activation, 0.0)
         over = OVER + store * self.bm * self.bn * (ALONE if self.turns else 1.0)
         again = cdiv(most, self.resident) - 1.0
         begins = again * ROUND if self.splits > 1 else 0.0  # of blocks that do not stay
@@ -121,7 +152,7 @@ class PipelinedTile(NamedTuple):
         elif self.bm >= 192:
             again *= BESIDE
         loop = most * steps * step + over * (1 + again) + begins
-        total = works * steps * stage / L2_RATE
+        total = works * steps * (stage + (SLABS - 1) * slabs) / L2_RATE
         # Tiles of the smaller operand that read the larger one together wait for it together.
         readers = cdiv(p.m, self.bm) if p.n >= p.m else cdiv(p.n, self.bn)
         memory = streamed(p, works, sms, gpu) * (AGAIN_READ if readers > 1 else 1.0)
@@ -131,41 +162,45 @@ class PipelinedTile(NamedTuple):
         return time
 
 
-REACH = 0.794
+REACH = 0.802
 """Share of the tensor cores' dense rate."""
-INSTRUCTION = 9
+INSTRUCTION = 9.14
 """Columns by which an instruction takes longer than its own."""
-SM_RATE = 93.7e9
+SM_RATE = 114e9
 """Bytes per second that reach the shared memory of an SM."""
-L2_RATE = 13.3e12
+L2_RATE = 11.9e12
 """Bytes per second that reach that of all SMs."""
-LATENCY = 0.81e-6
+SLABS = 1.16
+"""Time of bytes of slabs of 64 relative to others."""
+LATENCY = 0.695e-6
 """Seconds from the copy of a stage to the next one into it."""
-OVER = 0.66e-6
+OVER = 0.458e-6
 """Seconds before the first products of a tile and after the last ones."""
-STORE = 4.8e-11
+STORE = 4.48e-11
 """Seconds to store an element."""
-TURNED = 1.07
+TURNED = 1.29
 """Time of stores to contiguous columns relative to rows."""
-BESIDE = 0.96
+ANYWHERE = 3.83
+"""Time of stores to rows, or columns, that begin anywhere relative to multiples of 16 bytes."""
+BESIDE = 1.03
 """Share of the time of stores that the products of other warpgroups do not cover, from three on."""
-SPLIT = 1.35e-6
+SPLIT = 0.841e-6
 """Seconds by which the barriers of a cluster delay it."""
-SHARE = 3.6e-11
+SHARE = 5.67e-11
 """Seconds for each byte of the shares."""
 ACTIVATE = {2: 7.6e-11, 3: 3.8e-11, 4: 4.7e-11}
 """Seconds of an activation, by its number, for an element."""
-ALONE = 1.55
+ALONE = 1.16
 """Time of stores by one warpgroup relative to two."""
-ROUND = 2.8e-6
+ROUND = 2.72e-6
 """Seconds before the first products of a block that begins when another one has ended."""
-BEGINS = 0.1
+BEGINS = 0.122
 """Share of these seconds that reads of other blocks of the SM do not cover."""
-AGAIN_READ = 1.12
+AGAIN_READ = 1.42
 """Time of reads of memory by several blocks relative to one."""
-BOXES = 0.81
+BOXES = 0.815
 """Share of the time of stores by tensor maps that products do not cover."""
-AGAIN = 0.31
+AGAIN = 0.436
 """Share of the time of stores that the products of the other of two warpgroups do not cover."""
 MOST_COLUMNS = {64: 256, 128: 256, 192: 192, 256: 128}
 """Columns of a tile by its rows: each thread of a warpgroup has half as many accumulators."""

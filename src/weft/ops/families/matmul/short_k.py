@@ -44,3 +44,40 @@ def _plan(p: Product, depth: int, width: int, tiles: tuple[int, int]) -> Plan:
     kernel = source.kernel("matmul/short_k.cu", source.template("short_k", *words))
     pitches = (p.a.along, p.b.along if transposed else p.b.k)
     return p.plan(kernel, tiles, THREADS, pitches)
+
+
+# ---- few columns: a thread computes a row of C ---------------------------------------------------
+FEW = 32
+"""The largest K, and the most columns."""
+TERMS = 512
+"""The most terms of a row of C, as the kernel's code is proportional to them."""
+BLOCK_ROWS = 256
+"""Rows of a block."""
+
+
+def skinny_candidates(p: Product, gpu: Target) -> list[Candidate]:
+    """A candidate for a K of at most 32 and few columns, or rows of the transposed product."""
+    q = p if p.n <= p.m else p.transposed()
+    if not 0 < q.k <= FEW or q.n > FEW or q.k * q.n > TERMS or q.m < BLOCK_ROWS:
+        return []
+    moved = model.traffic(q)
+    blocks = cdiv(q.m, BLOCK_ROWS) * q.batch
+    of = model.SKINNY_N
+    issued = of.b_vector * cdiv(q.k, 4) * q.n + of.element * (q.k + q.n) + of.row
+    work = model.MEMORY_TIME * moved / gpu.bandwidth, blocks * BLOCK_ROWS * issued / (gpu.fp32 / 2)
+    cost = gpu.launch + model.MEMORY_OVERHEAD + max(work)
+    why = f"K is {q.k}, of {q.n} columns: memory is the limit, {moved:,} bytes"
+    return [Candidate("skinny N", cost, why, functools.partial(_skinny_plan, q))]
+
+
+def _skinny_plan(p: Product) -> Plan:
+    size = p.out.dtype.itemsize
+    packed = p.a.k == 1 and p.a.along == p.k
+    # Blocks begin at multiples of BLOCK_ROWS rows, so they are as aligned as their matrix.
+    wide = packed and p.a.aligned and p.a.batch * size % 16 == 0
+    down = p.a.along == 1 and p.k > 1
+    dense = p.row_c == p.n and p.column_c == 1
+    words = (p.k, p.n, 16 // size if wide else 1, down, dense, p.activation)
+    name = source.template("skinny_n", source.ctype(p.out.dtype), *words)
+    kernel = source.kernel("matmul/skinny_n.cu", name)
+    return p.plan(kernel, (cdiv(p.m, BLOCK_ROWS), 1), BLOCK_ROWS, (p.b.along, p.b.k))

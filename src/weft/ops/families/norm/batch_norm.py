@@ -15,9 +15,10 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
-from weft.ops.core import library
+from weft.ops.core import eager, library
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
+from weft.ops.core.native import composed
 from weft.ops.core.plan import Buffer, Counters, Plan, Pointer, Step
 from weft.ops.families.norm import model
 from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
@@ -158,8 +159,15 @@ def _backward(options: int, ctx: Any, grad: Any) -> Any:
 
 def _training(op: Callable[..., Any]) -> Callable[..., Any]:
     """Redirect calls in training, and those that need gradients, to the ops for them."""
-    train, update = library.call("batch_norm_training"), library.call("batch_norm_update")
-    apply = library.call("batch_norm_apply")
+    training_op, update_op = map(library.function, ("batch_norm_training", "batch_norm_update"))
+    train, update, apply = training_op.call, update_op.call, library.call("batch_norm_apply")
+
+    def learn(args: tuple[Any, ...], found: Sequence[Any], numbers: tuple[float, int]) -> None:
+        """Let the C++ code make calls like this one in training."""
+        x, mean, var, weight, bias, *_, eps = args
+        first = composed.Part(training_op, (x, weight, bias, eps), (0, 3, 4))
+        second = composed.Part(update_op, (mean, var, *found, *numbers), (1, 2, 6, 7))
+        composed.learn(library.function("batch_norm"), args, first, second, [1, 2])
 
     def redirected(
         x: Any, mean: Any, var: Any, weight: Any, bias: Any, training: bool, momentum: float,
@@ -169,9 +177,13 @@ def _training(op: Callable[..., Any]) -> Callable[..., Any]:
             y, *found = train(x, weight, bias, eps)
             changed = [t for t in (mean, var) if t is not None]
             if changed and x.numel():
-                update(mean, var, *found, momentum, x.numel() // x.shape[1])
+                numbers = momentum, x.numel() // x.shape[1]
+                update(mean, var, *found, *numbers)
                 if not torch.compiler.is_compiling():
                     torch.autograd.graph.increment_version(changed)
+                    if eager.plain() and all(type(t) in eager.PLAIN for t in (x, *changed)):
+                        args = (x, mean, var, weight, bias, training, momentum, eps)
+                        learn(args, found, numbers)
             return y
         wanted = any(t is not None and t.requires_grad for t in (x, weight, bias))
         if wanted and torch.is_grad_enabled():

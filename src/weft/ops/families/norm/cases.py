@@ -18,7 +18,7 @@ LEAST = 8
 """Elements of a row at least: the gradients of shorter ones are differences of equal numbers."""
 
 
-def _weights(
+def drawn_weights(
     rng: random.Random, shape: tuple[int, ...], dtype: str, count: int, mixed: bool = False
 ) -> Any:
     """Weights of the input's dtype, or none; with `mixed` also float32, which torch must take."""
@@ -34,13 +34,13 @@ def _rows(name: str, rows: int, weights: int) -> Draw:
         shape, dtype = (*lead, max(LEAST, n)), rng.choice(FLOATS)
         inputs = tuple(draw.tensor(rng, shape, dtype, plain=0.8) for _ in range(rows))
         normalized = shape[-2:] if len(shape) > 1 and rng.random() < 0.2 else shape[-1:]
-        tensors = (*inputs, *_weights(rng, normalized, dtype, weights))
+        tensors = (*inputs, *drawn_weights(rng, normalized, dtype, weights))
         return Call(name, tensors, {"normalized_shape": normalized})
 
     return drawn
 
 
-def _images(rng: random.Random, most: int) -> Tensor:
+def drawn_images(rng: random.Random, most: int) -> Tensor:
     """Contiguous images, or with channels last; a matrix in one of five calls."""
     side = rng.choice((7, 14, 28, 56, draw.size(rng, 64)))
     side = min(side, max(1, round((most / LEAST) ** 0.5)))
@@ -55,27 +55,29 @@ def _images(rng: random.Random, most: int) -> Tensor:
 
 
 def _batch(rng: random.Random, most: int) -> Call:
-    x = _images(rng, most)
-    return Call("batch_norm", (x, *_weights(rng, x.shape[1:2], x.dtype, 2, mixed=True)), {})
+    x = drawn_images(rng, most)
+    return Call("batch_norm", (x, *drawn_weights(rng, x.shape[1:2], x.dtype, 2, mixed=True)), {})
 
 
 def _group(rng: random.Random, most: int) -> Call:
-    x = _images(rng, most)
+    x = drawn_images(rng, most)
     images, channels, *sides = x.shape
     if channels * math.prod(sides) < LEAST:
         x = dataclasses.replace(x, shape=(images, LEAST, *sides))
     divisors = [d for d in range(1, min(64, x.shape[1]) + 1) if x.shape[1] % d == 0]
     size = max(1, LEAST // max(1, x.shape[-1] if len(x.shape) == 4 else 1))
     groups = rng.choice([d for d in divisors if x.shape[1] // d >= size] or [1])
-    return Call("group_norm", (x, *_weights(rng, x.shape[1:2], x.dtype, 2)), {"num_groups": groups})
+    return Call(
+        "group_norm", (x, *drawn_weights(rng, x.shape[1:2], x.dtype, 2)), {"num_groups": groups}
+    )
 
 
 def _instance(rng: random.Random, most: int) -> Call:
     """Images, as of style transfer, whose planes have at least LEAST elements."""
-    x = _images(rng, most)
+    x = drawn_images(rng, most)
     if len(x.shape) == 2 or math.prod(x.shape[2:]) < LEAST:
         x = Tensor((*x.shape[:2], LEAST), x.dtype, (0, 1, 2))
-    return Call("instance_norm", (x, *_weights(rng, x.shape[1:2], x.dtype, 2)), {})
+    return Call("instance_norm", (x, *drawn_weights(rng, x.shape[1:2], x.dtype, 2)), {})
 
 
 ALEXNET = ((128, 96, 27, 27), (128, 256, 13, 13))

@@ -56,6 +56,7 @@ class Channels:
     small    planes of few elements are no whole vectors, but those of some channels are
     inputs   the addresses of inputs, by their number; None for an omitted one
     size     elements of a channel
+    widest   vectors of channels of a block with `flat`, at the most
     """
 
     request: Request
@@ -76,6 +77,7 @@ class Channels:
     scratch: tuple[Buffer, ...]
     cost: float
     small: bool = False
+    widest: int = 8
 
     @property
     def fold(self) -> int:
@@ -87,7 +89,8 @@ class Channels:
         """Vectors of channels of a block: 128 bytes of a row are enough for full bandwidth."""
         if self.small:
             return self.plane * self.fold // self.vector
-        return min(8, 1 << (self.columns // self.vector - 1).bit_length()) if self.flat else 1
+        most = 1 << (self.columns // self.vector - 1).bit_length()
+        return min(self.widest, most) if self.flat else 1
 
     @property
     def tiles(self) -> int:
@@ -151,7 +154,7 @@ class Channels:
 
     def step(self, kernel: Any, parts: int, *args: Any) -> Step:
         """A launch with so many blocks for each channel."""
-        return Step(kernel, (self.tiles * parts,), (BLOCK,), args)
+        return Step(kernel, (self.tiles * parts,), (BLOCK,), args, early=True)
 
     def output(self, number: int) -> Pointer:
         """The address of an output."""

@@ -158,7 +158,7 @@ def _cluster_rows(kind: RowNorm, saved: bool, made: RowJob, by: ClusterRows) -> 
     kernel = made.kernel("cluster.cu", "cluster_rows", by.threads, kind.centred)
     args = (x, w, b, y, mean, rstd, made.n, made.stride, epsilon(made.request), by.each)
     grid, cluster = (made.count * by.blocks,), (by.blocks, 1, 1)
-    return made.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
+    return made.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster, early=True))
 
 
 def long_rows(kind: RowNorm, saved: bool, made: RowJob, parts: int) -> Plan:

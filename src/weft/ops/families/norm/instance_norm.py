@@ -69,6 +69,12 @@ def _instance_norm() -> Callable[..., Any]:
         without, they are the statistics.
         """
         _check(input, running_mean, running_var, weight, bias, use_input_stats)
+        kind = input.device.type
+        if torch.is_autocast_enabled(kind):  # that of group_norm, float32, is not for this op
+            with torch.autocast(kind, enabled=False):
+                return instance_norm(
+                    input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+                )
         if not use_input_stats:
             return evaluate(input, running_mean, running_var, weight, bias, False, momentum, eps)
         channels = input.shape[1]

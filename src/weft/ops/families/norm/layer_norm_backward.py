@@ -16,6 +16,7 @@ from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Step
 from weft.ops.families.norm import model
 from weft.ops.families.norm.rows import BLOCK, RowJob, RowStrategy, parts_of, row_job
+from weft.ops.families.norm.stream import RowStream, stream_of
 
 
 def _candidates(centred: bool, request: Request) -> list[Candidate]:
@@ -39,21 +40,35 @@ def gradients_of_rows(centred: bool, made: RowJob) -> list[Candidate]:
     size = made.count * made.n * made.dtype.itemsize
     moved = (3 + added) * size
     parts = parts_of(made)
-    time = model.two_pass_time(gpu, moved, 2 * size, moved, launches=2 + wanted)
+    rate = model.WEIGHTS_RATE if wanted else 1.0
+    time = model.two_pass_time(gpu, moved / rate, 2 * size, moved, launches=2 + wanted)
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, centred, made, parts)
     candidates = [Candidate("long rows", made.cost + time, why, build)]
     threads = _threads(made.chunks)
     registers = cdiv(made.chunks, threads)
     if registers <= model.BACKWARD_VECTORS:
-        time = model.stream_time(gpu, moved, launches=1 + wanted)
+        time = model.stream_time(gpu, moved / rate, launches=1 + wanted)
         why = f"{threads} threads per row, {registers} vectors of {made.vector} in registers each"
         strategy = RowStrategy(threads, registers, resident=1024 // max(threads, 128))
         build = functools.partial(_rows, centred, made, strategy)
         candidates.insert(0, Candidate("rows", made.cost + time, why, build))
         if wanted:
             candidates.insert(0, _in_one_launch(centred, made, moved, 2 * size))
+    if wanted and (by := stream_of(made, 2 + added)) is not None:
+        build = functools.partial(_streamed, centred, made, by)
+        candidates.insert(0, Candidate("streamed rows", made.cost + by.time(moved), by.why, build))
     return candidates
+
+
+def _streamed(centred: bool, made: RowJob, by: RowStream) -> Plan:
+    added, _ = _flags(centred, made)
+    shape = (by.threads, by.block, by.resident, by.registers, by.stages)
+    name = "streamed_backward.cu"
+    kernel = made.kernel(name, "streamed", *shape, centred, added, ragged=False)
+    args = (*_addresses(centred, made), made.extra(0), made.count, made.n)
+    step = Step(kernel, (by.grid,), (by.block,), args, by.shared, early=True)
+    return _summed(centred, made, by.grid, (step,))
 
 
 def _in_one_launch(centred: bool, made: RowJob, moved: float, again: float) -> Candidate:

@@ -93,8 +93,26 @@ RESIDENT_L2_SHARE = 0.6
 """Share of the L2 cache that vectors which are read twice find again."""
 RESIDENT_BUSY = 0.75
 """Share of the SMs that reach the bandwidth."""
+NARROW_WIDTH = 2
+"""Vectors of channels of blocks that have these channels alone: a sector of 32 bytes."""
+NARROW_VECTORS = 5
+"""Vectors of a thread of such a block at the most, of all tensors: with more it takes longer than
+blocks that meet (benchmarks/records/batch_norm_training.jsonl)."""
 MEET_TIME = 2.5e-6
 """Seconds until blocks that share channels have exchanged their sums."""
+
+# ---- rows that blocks stream, backward ---------------------------------------------------------
+STREAM_BLOCKS = {32: (512, 1, 2), 256: (256, 3, 4), 512: (512, 1, 4)}
+"""Threads of a block, blocks of an SM and the most rows on their way, by the most threads of a row;
+chosen by benchmarks/records/short_kernels.jsonl."""
+STREAM_ELEMENTS = 32
+"""Elements of a row that a thread has: it sums the gradients of as many weights."""
+STREAM_RATE = 0.8
+"""Share of the bandwidth that streamed rows reach."""
+WEIGHTS_RATE = 0.47
+"""The same of rows whose blocks sum gradients of weights and end."""
+STREAM_SUM = 3e-6
+"""Seconds of the launch that adds the sums of blocks."""
 
 # ---- groups ------------------------------------------------------------------------------------
 PLANE_VECTORS = 1024

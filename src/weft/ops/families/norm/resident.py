@@ -78,7 +78,9 @@ class Resident:
         numbers = (self.kept, float(made.size))
         eps = made.request.options["eps"]
         given = (*args, Counters(), made.shape(self.parts), *numbers, eps)
-        return Step(kernel, (self.blocks,), (self.threads,), given, self.shared)
+        # Blocks that meet are launched cooperatively, which no early launch is known to be.
+        grid, alone = (self.blocks,), self.parts == 1
+        return Step(kernel, grid, (self.threads,), given, self.shared, early=alone)
 
     def found(self, place: Pointer) -> tuple[Argument, tuple[Buffer, ...]]:
         """Memory for the sums of blocks; also the scratch buffer at `place` that it is, if any."""
@@ -121,7 +123,17 @@ def resident(made: Channels, tensors: int) -> Resident | None:
     found = _with(made, tensors, model.RESIDENT_THREADS)
     if found.kept < found.vectors and not made.small:
         found = _with(made, tensors, model.STREAMING_THREADS)
-    return found if found.kept > 0 else None
+    if found.kept == 0:
+        return None
+    return found if found.parts == 1 else _alone(made, tensors) or found
+
+
+def _alone(made: Channels, tensors: int) -> Resident | None:
+    """Blocks with few channels, which each has alone: none waits; None where they have too much."""
+    narrow, threads = replace(made, widest=model.NARROW_WIDTH), model.RESIDENT_THREADS
+    vectors = cdiv(made.count, threads // narrow.width)
+    few = tensors * vectors <= model.NARROW_VECTORS and narrow.tiles <= made.request.target.sms
+    return Resident(narrow, tensors, threads, 1, vectors, vectors) if made.flat and few else None
 
 
 def _with(made: Channels, tensors: int, threads: int) -> Resident:

@@ -15,8 +15,6 @@ def saving(name: str, results: int) -> Callable[..., Any]:
 
     def redirect(op: Callable[..., Any]) -> eager.Redirect:
         forward = library.call(f"{name}_forward")
-        record = library.function(f"{name}_forward").recording(results)
-        assert record is not None
 
         def redirected(*args: Any) -> Any:
             tensors = (a for a in args if isinstance(a, torch.Tensor))
@@ -25,6 +23,6 @@ def saving(name: str, results: int) -> Callable[..., Any]:
             found = forward(*args)
             return found[0] if results == 1 else found[:results]
 
-        return eager.Redirect(redirected, record)
+        return eager.Redirect(redirected, library.function(f"{name}_forward"), results)
 
     return redirect

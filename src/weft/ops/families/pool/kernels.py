@@ -250,7 +250,9 @@ class PoolJob:
     def _strips_time(self, target: Target, n: int) -> float:
         short = VECTOR_BYTES / (n * self._itemsize) - 1
         moving = self.moved / target.bandwidth * (model.STRIP_FACTOR + model.SHORT_ACCESS * short)
-        return max(moving, self._computing(target, n, model.STRIP_TAP_INSTRUCTIONS[self.name]))
+        tap = model.STRIP_TAP_INSTRUCTIONS[self.name]
+        alone = model.STRIP_INSTRUCTIONS + n * tap * self.windows.taps
+        return max(moving, self._computing(target, n, tap)) + model.STRIP_WAIT * alone
 
     def _strips(self, n: int) -> Plan:
         rows, columns = (self.view.height, self.sizes[1]) if self.backward else self.sizes

@@ -168,8 +168,6 @@ def positions(where: Any, width: int, made: Windows, rank: int) -> Any:
 def _redirect(rank: int, made: Made, count: int, op: Any) -> eager.Redirect:
     """Calls that need a gradient or indices; `count` options come before `return_indices`."""
     places = library.call("max_pool_places")
-    record = library.function("max_pool_places").recording(results=1)
-    assert record is not None
 
     @functools.lru_cache(1024)
     def numbers(shape: torch.Size, dtype: torch.dtype, options: tuple[Any, ...]) -> tuple[int, ...]:
@@ -186,13 +184,13 @@ def _redirect(rank: int, made: Made, count: int, op: Any) -> eager.Redirect:
         result = places(x, rank, chosen.encoded(), indices)
         return result if indices else result[0]
 
-    def recorded(x: Any, *options: Any) -> Any:
+    def given(x: Any, *options: Any) -> Any:
         if options[count]:
-            return every(x, *options)
+            return None
         fixed = tuple(tuple(o) if isinstance(o, list) else o for o in options)
-        return record(x, rank, numbers(x.shape, x.dtype, fixed), False)
+        return x, rank, numbers(x.shape, x.dtype, fixed), False
 
-    return eager.Redirect(every, recorded)
+    return eager.Redirect(every, library.function("max_pool_places"), 1, given)
 
 
 def _backward_values(rank: int, made: Made, ctx: Any, grad: Any) -> Any:

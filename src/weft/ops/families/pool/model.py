@@ -45,6 +45,9 @@ DISJOINT_TAP_INSTRUCTIONS = 5.0
 """Instructions of a tap of one window."""
 SHORT_ACCESS = 0.02
 """Share of the time that an access below VECTOR_BYTES adds, for each halving of its bytes."""
+STRIP_WAIT = 4e-9
+"""Seconds of an instruction of a thread that few others run beside; fitted to 3 x 64 planes of
+112 x 112 in benchmarks/records/short_kernels.jsonl."""
 STRIP_FACTOR = 1.04
 """Factor on the time of strips, relative to a stream."""
 

@@ -52,7 +52,7 @@ def pitches(x: Layout, rank: int) -> Pitches | None:
 
 
 @dataclass(frozen=True)
-class Part:
+class BlockPart:
     """The part of a block.
 
     height  rows of a task
@@ -86,7 +86,7 @@ class Staged:
         """The C++ type of a block's part of the input."""
         return "Chunk"
 
-    def _part(self) -> Part | None:
+    def _part(self) -> BlockPart | None:
         """The largest part that fits, in blocks enough for the GPU; None if a row is too large."""
         job, v, (rows, columns) = self.job, self.job.view, self.job.sizes
         height = self.height(rows)
@@ -99,7 +99,7 @@ class Staged:
             planes = 1 + max(0, most - whole) // max(self.input.plane, whole)
             planes = min(planes, v.planes)
             span = whole + (planes - 1) * self.input.plane
-            return Part(
+            return BlockPart(
                 height, rows, planes, span, self.input.plane / (v.height * v.width * v.inner)
             )
         count = cdiv(min(rows, WINDOWS) if job.windows.out else rows, height)
@@ -110,7 +110,7 @@ class Staged:
         count = cdiv(cdiv(rows, height), cdiv(rows, count * height))  # blocks of equal sizes
         spans = self.spans(count * height)
         again = sum(spans) / v.height * self.input.row / (v.width * v.inner)
-        return Part(height, count * height, 1, max(spans) * self.input.row, again)
+        return BlockPart(height, count * height, 1, max(spans) * self.input.row, again)
 
     def spans(self, rows: int) -> list[int]:
         """Rows of the input that each block needs, if it has so many of the result."""
@@ -179,7 +179,7 @@ class Staged:
         plan = functools.partial(self._plan, part)
         return [Candidate(f"{self.name} by {part.height}", cost, why, plan)]
 
-    def _time(self, part: Part) -> float:
+    def _time(self, part: BlockPart) -> float:
         """That of the memory, of the instructions or of waiting; the first two overlap in part."""
         job, v, (rows, columns) = self.job, self.job.view, self.job.sizes
         read = v.planes * v.height * v.width * v.inner * int(job.dtype.itemsize)
@@ -201,7 +201,7 @@ class Staged:
         waiting = waves * (model.ARRIVAL_TIME + turns * turn)
         return model.START_TIME + max(moving + 0.25 * busy, busy + 0.5 * moving, waiting)
 
-    def conflicts(self, part: Part) -> int:
+    def conflicts(self, part: BlockPart) -> int:
         """Cycles of a read of shared memory: words of a bank that a warp's first tasks read."""
         v, w, (rows, columns) = self.job.view, self.job.windows, self.job.sizes
         down, along = w.stride if not w.out else (v.height // rows, v.width // columns)
@@ -216,7 +216,7 @@ class Staged:
             banks.setdefault(word % 32, set()).add(word)
         return max(map(len, banks.values()))
 
-    def _plan(self, part: Part) -> Plan:
+    def _plan(self, part: BlockPart) -> Plan:
         job, v, (rows, columns) = self.job, self.job.view, self.job.sizes
         code = [] if job.code is None else [job.code or "Nothing"]
         types = ", ".join([source.ctype(job.dtype), *code, job.axes])
@@ -236,10 +236,10 @@ class Staged:
         step = Step(kernel, (blocks,), (BLOCK,), args, room, early=True)
         return Plan((*job.before, step), job.outputs, job.scratch)
 
-    def _blocks(self, part: Part) -> int:
+    def _blocks(self, part: BlockPart) -> int:
         """Blocks of all planes."""
         return cdiv(self.job.view.planes, part.planes)
 
-    def _chunk(self, part: Part, bands: int) -> bytes:
+    def _chunk(self, part: BlockPart, bands: int) -> bytes:
         """The C++ struct that describes a part."""
         return ChunkShape(*self.input, part.rows, part.planes, bands).pack()

@@ -16,7 +16,7 @@ from weft.ops.core.plan import Layout
 from weft.ops.core.target import Target
 from weft.ops.families.pool import model
 from weft.ops.families.pool.kernels import PoolJob
-from weft.ops.families.pool.staged import WINDOWS, Part, Pitches, Staged
+from weft.ops.families.pool.staged import WINDOWS, BlockPart, Pitches, Staged
 from weft.ops.families.pool.structs import StridedShape, size_of
 
 
@@ -80,7 +80,7 @@ class StridedStaged(Staged):
     x: Layout
     high: int
     counts: tuple[int, int]
-    chosen: Part
+    chosen: BlockPart
     memory: ChunkLayout
 
     @property
@@ -91,14 +91,14 @@ class StridedStaged(Staged):
     def kind(self) -> str:
         return f"StridedChunk<{self.memory.wide}>"
 
-    def _part(self) -> Part | None:
+    def _part(self) -> BlockPart | None:
         return self.chosen
 
-    def _blocks(self, part: Part) -> int:
+    def _blocks(self, part: BlockPart) -> int:
         images, channels = self.x.shape[:2]
         return cdiv(channels, self.counts[0]) * cdiv(images, self.counts[1])
 
-    def _time(self, part: Part) -> float:
+    def _time(self, part: BlockPart) -> float:
         vectors = cdiv(self.memory.run * self.x.itemsize, self.memory.wide)
         lanes = 1 << min(5, (vectors - 1).bit_length())
         blocks = self._blocks(part) * cdiv(self.job.sizes[0], part.rows)
@@ -110,7 +110,7 @@ class StridedStaged(Staged):
         time = super()._time(replace(part, again=again))
         return time + blocks * each / (4 * self.target.fp32 / 256)
 
-    def _chunk(self, part: Part, bands: int) -> bytes:
+    def _chunk(self, part: BlockPart, bands: int) -> bytes:
         m, (images, channels), (sn, sc, sh, _) = self.memory, self.x.shape[:2], self.x.strides
         first, second = (size_of(n) for n in (*(d.size for d in m.outer[:2]), 1, 1)[:2])
         vectors = cdiv(m.run * self.x.itemsize, m.wide) + 1
@@ -149,7 +149,7 @@ def _largest(job: PoolJob, x: Layout, target: Target) -> StridedStaged | None:
         high = max(plain.spans(count * height))
     again = sum(plain.spans(count * height)) / v.height if count * height < rows else 1.0
     counts = _counts(x, max(1, most // (high * v.width)), least, rows * columns * size)
-    part = Part(height, count * height, math.prod(counts), 0, again)
+    part = BlockPart(height, count * height, math.prod(counts), 0, again)
     found = []
     for pad in range(4):
         dims = [ChunkDim("c", counts[0], x.strides[1]), ChunkDim("n", counts[1], x.strides[0])]

@@ -30,7 +30,7 @@ class Drawn:
             result = self._native.call(x, *options, None)
             if result is not NotImplemented:
                 return result
-            if type(x) in eager.PLAIN and x.is_cuda and eager.plain():
+            if type(x) in eager.PLAIN and x.is_cuda and eager.unseen():
                 self._learn(x, options)
         begin = start(self._name, x.numel(), x.device, generator)
         return self._seeded.call(x, *options, *begin)

@@ -50,7 +50,7 @@ class Filled:
         result = self._native.call(size, numbers, dtype, device)
         if result is not NotImplemented:
             return result
-        if eager.plain() and not capturing():
+        if eager.unseen() and not capturing():
             key = (tuple(size) if type(size) is list else size, numbers, dtype, device)
             ready = self._ready.get(key) or self._made(key)
             if ready is not None:

@@ -103,6 +103,8 @@ def _product(x: Any, dims: Sequence[int], keepdim: bool) -> Any:
     return x
 
 
+_SINGLE = ("sum", "prod", "norm")
+"""Reductions that torch.autocast computes in float32."""
 DIFFERENTIABLE = ("sum", "mean", "prod", "amax", "amin", "norm", "var")
 
 
@@ -118,7 +120,7 @@ def _definition(op: Reduction) -> Definition:
         check=functools.partial(_check, op),
         setup=_setup if smooth else None,
         backward=functools.partial(_backward, op) if smooth else None,
-        autocast=None,
+        autocast=torch.float32 if op.name in _SINGLE else None,
     )
 
 

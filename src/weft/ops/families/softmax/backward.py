@@ -118,7 +118,7 @@ def _cluster_rows(job: SoftmaxBackwardJob, by: ClusterRows) -> Plan:
     kernel = source.kernel("softmax/cluster.cu", words)
     args = (*job.inputs, Pointer(_OUT), v.n, by.each)
     grid, cluster = (v.outer * by.blocks,), (by.blocks, 1, 1)
-    return job.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
+    return job.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster, early=True))
 
 
 def _long(job: SoftmaxBackwardJob, parts: int, chunks: int) -> Plan:

@@ -213,7 +213,7 @@ def _cluster_rows(job: SoftmaxJob, by: ClusterRows) -> Plan:
     kernel = source.kernel("softmax/cluster.cu", words)
     args = (job.x, _OUT, view.n, view.stride, by.each)
     grid, cluster = (view.outer * by.blocks,), (by.blocks, 1, 1)
-    return job.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster))
+    return job.plan(Step(kernel, grid, (by.threads,), args, by.shared, cluster, early=True))
 
 
 def _long(job: SoftmaxJob, parts: int, chunks: int) -> Plan:

@@ -3,6 +3,9 @@
 #include <ATen/core/Generator.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <optional>
+
+#include "casts.h"
 #include "key.h"
 #include "node.h"
 
@@ -47,18 +50,17 @@ struct Recorder {  // the recipes of one plan, by the tensors that require a gra
 PyObject* recorded(const std::shared_ptr<Recipe>& recipe, Slots& slots, uint64_t wanted,
                    const Words& words) {
   const Program& forward = *recipe->forward;
-  size_t n = slots.size();
   {
     Unlocked unlocked;
     {
       at::AutoGradMode off(false);
       forward.run(slots, words);
     }
-    NodePtr made = new_node<NodePtr>();
+    NodePtr made = new_node<NodePtr, OpNode>();
     auto* node = static_cast<OpNode*>(made.get());
     torch::autograd::edge_list edges;
-    edges.reserve(n);
-    for (size_t i = 0; i < n; i++) {
+    edges.reserve(recipe->inputs.size());
+    for (int i : recipe->inputs) {
       bool is_wanted = wanted >> i & 1;
       edges.push_back(is_wanted ? torch::autograd::impl::gradient_edge(slots[i]) : Edge());
     }
@@ -101,7 +103,7 @@ PyObject* record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     }
     if (!THPVariable_CheckExact(args[i])) Py_RETURN_NOTIMPLEMENTED;
     const Tensor& t = THPVariable_Unpack(args[i]);
-    if ((t.key_set().raw_repr() & ~ORDINARY.raw_repr()) != 0) Py_RETURN_NOTIMPLEMENTED;
+    if (!is_ordinary(t)) Py_RETURN_NOTIMPLEMENTED;
     slots.push_back(t);
   }
   uint64_t wanted = wanted_by(slots);
@@ -113,11 +115,18 @@ PyObject* record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 
 // ---- all calls ---------------------------------------------------------------------------------
 struct Planned {
-  std::shared_ptr<const Program> program;
-  std::shared_ptr<const Recorder> recorder;
+  std::shared_ptr<const Program> program;  // without gradients; nullptr: not known
+  std::vector<std::shared_ptr<const Recorder>> recorders;
   at::Generator generator;                   // may be undefined
   uint64_t moved = 0;                        // how far a call moves its offset
   c10::Device device{c10::kCPU};             // of the generator
+
+  std::shared_ptr<Recipe> find(uint64_t wanted) const {
+    for (const auto& recorder : recorders) {
+      if (auto recipe = recorder->find(wanted)) return recipe;
+    }
+    return nullptr;
+  }
 
   // Takes seed and offset; false where a graph must read them from memory.
   bool draw(Words& words) const {
@@ -134,20 +143,36 @@ struct Planned {
 
 struct Calls {  // the plans of one op
   std::vector<bool> is_tensor;  // of each argument
+  Policy policy;
   std::unordered_map<Key, std::shared_ptr<const Planned>, Hash> plans;
 
-  bool describe(PyObject* const* args, size_t n, Key& key, Slots& tensors) const {
+  // The tensors of a call; false for one that something of torch has to see.
+  bool tensors_of(PyObject* const* args, size_t n, Slots& tensors) const {
     if (n != is_tensor.size()) return false;
     for (size_t i = 0; i < n; i++) {
-      if (!is_tensor[i] || args[i] == Py_None) {
-        if (!append_value(key, args[i])) return false;
-        if (is_tensor[i]) tensors.emplace_back();
+      if (!is_tensor[i]) continue;
+      if (args[i] == Py_None) {
+        tensors.emplace_back();
         continue;
       }
       if (!THPVariable_CheckExact(args[i])) return false;
       const Tensor& t = THPVariable_Unpack(args[i]);
-      if (!append_tensor(key, t)) return false;
+      if (!is_ordinary(t)) return false;
       tensors.push_back(t);
+    }
+    return true;
+  }
+
+  bool describe(PyObject* const* args, const Slots& tensors, Key& key) const {
+    size_t number = 0;
+    for (size_t i = 0; i < is_tensor.size(); i++) {
+      if (!is_tensor[i]) {
+        if (!append_value(key, args[i])) return false;
+        continue;
+      }
+      const Tensor& t = tensors[number++];
+      if (!t.defined()) key.push_back(NONE);
+      else if (!append_tensor(key, t)) return false;
     }
     return true;
   }
@@ -158,14 +183,22 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   auto& calls = *static_cast<Calls*>(PyCapsule_GetPointer(self, nullptr));
   Key key;
   Slots slots;
-  if (!is_plain() || !calls.describe(args, n, key, slots)) Py_RETURN_NOTIMPLEMENTED;
+  if (!is_plain() || !calls.tensors_of(args, n, slots)) Py_RETURN_NOTIMPLEMENTED;
+  // Plans are those of the converted tensors, and run as if autocast were off.
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> off;
+  if (uint64_t on = autocasting(); on != 0) {
+    off.emplace(AUTOCAST);
+    Unlocked unlocked;
+    convert(slots, calls.policy, on);
+  }
+  if (!calls.describe(args, slots, key)) Py_RETURN_NOTIMPLEMENTED;
   auto found = calls.plans.find(key);
   if (found == calls.plans.end()) Py_RETURN_NOTIMPLEMENTED;
   // Another thread may drop the plans while this one has released the interpreter's lock.
   std::shared_ptr<const Planned> planned = found->second;
   uint64_t wanted = at::GradMode::is_enabled() ? wanted_by(slots) : 0;
-  std::shared_ptr<Recipe> recipe = wanted == 0 ? nullptr : planned->recorder->find(wanted);
-  if (wanted != 0 && recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
+  std::shared_ptr<Recipe> recipe = wanted == 0 ? nullptr : planned->find(wanted);
+  if (wanted == 0 ? planned->program == nullptr : recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
   Words words{};
   if (!planned->draw(words)) Py_RETURN_NOTIMPLEMENTED;
   if (wanted != 0) return recorded(recipe, slots, wanted, words);

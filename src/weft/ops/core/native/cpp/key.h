@@ -87,10 +87,11 @@ constexpr c10::DispatchKeySet ORDINARY(
      c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutocastCPU,
      c10::DispatchKey::AutocastCUDA});
 
-// Appends the layout of a tensor; false for one that no plan serves.
+bool is_ordinary(const Tensor& t) { return (t.key_set().raw_repr() & ~ORDINARY.raw_repr()) == 0; }
+
+// Appends the layout of an ordinary tensor; false for one that no plan serves.
 bool append_tensor(Key& key, const Tensor& t) {
   uint64_t keys = t.key_set().raw_repr();
-  if ((keys & ~ORDINARY.raw_repr()) != 0) return false;
   // Derivatives in forward mode belong to tensors with this record.
   if (t.unsafeGetTensorImpl()->autograd_meta() != nullptr && t._fw_grad(0).defined()) return false;
   uint64_t aligned = reinterpret_cast<uintptr_t>(t.data_ptr()) & 15;

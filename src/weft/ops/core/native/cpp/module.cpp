@@ -9,10 +9,12 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/scalar_tensor_ops.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
 
 #include <map>
 
-#include "call.h"
+#include "boxed.h"
 
 namespace {
 
@@ -27,6 +29,13 @@ at::ScalarType scalar_type(py::handle dtype) {
 }
 
 std::vector<int> numbers(py::handle list) { return list.cast<std::vector<int>>(); }
+
+// std::vector<bool> has no bool in memory, as c10::List needs it.
+c10::List<bool> bools(py::handle list) {
+  c10::List<bool> made;
+  for (py::handle each : list.cast<py::sequence>()) made.push_back(each.cast<bool>());
+  return made;
+}
 
 std::vector<int64_t> sizes(py::handle list) { return list.cast<std::vector<int64_t>>(); }
 
@@ -75,6 +84,12 @@ std::unique_ptr<Step> function(const py::tuple& row) {
   return made;
 }
 
+std::unique_ptr<Step> written(const py::tuple& row) {
+  auto made = std::make_unique<Written>();
+  made->numbers = numbers(row[1]);
+  return made;
+}
+
 // A number in the place of a tensor: it does not take part in the promotion of dtypes.
 Tensor number(py::handle value) {
   c10::Scalar scalar = PyFloat_Check(value.ptr()) ? c10::Scalar(value.cast<double>())
@@ -94,6 +109,12 @@ c10::IValue constant(const std::string& kind, py::handle value) {
   if (kind == "str") return value.cast<std::string>();
   if (kind == "dtype") return static_cast<int64_t>(scalar_type(value));
   if (kind == "device") return reinterpret_cast<THPDevice*>(value.ptr())->device;
+  if (kind == "layout") return static_cast<int64_t>(reinterpret_cast<THPLayout*>(value.ptr())->layout);
+  if (kind == "memory_format") {
+    return static_cast<int64_t>(reinterpret_cast<THPMemoryFormat*>(value.ptr())->memory_format);
+  }
+  if (kind == "bools") return bools(value);
+  if (kind == "floats") return c10::List<double>(value.cast<std::vector<double>>());
   TORCH_CHECK(kind == "ints", "weft: no constants of the kind ", kind);
   return c10::List<int64_t>(value.cast<std::vector<int64_t>>());
 }
@@ -116,9 +137,19 @@ std::unique_ptr<Step> op(const py::tuple& row) {
   return made;
 }
 
+std::unique_ptr<Step> free_slots(const py::tuple& row) {
+  auto made = std::make_unique<Free>();
+  made->tensors = numbers(row[1]);
+  return made;
+}
+
 py::object new_program(const py::sequence& steps, const std::vector<int>& results) {
   static const std::map<std::string, std::unique_ptr<Step> (*)(const py::tuple&)> kinds = {
-      {"launches", launches}, {"function", function}, {"op", op}};
+      {"launches", launches},
+      {"function", function},
+      {"op", op},
+      {"written", written},
+      {"free", free_slots}};
   auto made = std::make_shared<Program>();
   for (py::handle each : steps) {
     py::tuple row = each.cast<py::tuple>();
@@ -128,12 +159,23 @@ py::object new_program(const py::sequence& steps, const std::vector<int>& result
   return capsule(std::move(made));
 }
 
+// `inputs` are tensors whose layouts the program is made for, `constants` follow them.
+py::object new_boxed(const py::object& program, const py::sequence& inputs,
+                     const py::sequence& constants) {
+  Boxed made;
+  made.program = *held<std::shared_ptr<Program>>(program);
+  for (py::handle each : inputs) made.inputs.emplace_back(unwrapped(each));
+  for (py::handle each : constants) made.constants.push_back(unwrapped(each));
+  return capsule(std::move(made));
+}
+
 py::object new_recipe(const std::string& name, const py::object& forward,
-                      const std::vector<int>& saved, const std::vector<bool>& differentiable,
-                      const py::object& formula) {
+                      const std::vector<int>& inputs, const std::vector<int>& saved,
+                      const std::vector<bool>& differentiable, const py::object& formula) {
   auto made = std::make_shared<Recipe>();
   made->name = name;
   made->forward = *held<std::shared_ptr<Program>>(forward);
+  made->inputs = inputs;
   made->saved = saved;
   made->differentiable = differentiable;
   made->formula = keep(formula);
@@ -153,6 +195,7 @@ py::object builtin(PyMethodDef& method, const py::object& self) {
 
 PyMethodDef CALL{"call", reinterpret_cast<PyCFunction>(call), METH_FASTCALL, nullptr};
 PyMethodDef RECORD{"record", reinterpret_cast<PyCFunction>(record), METH_FASTCALL, nullptr};
+PyMethodDef BOXED{"boxed", reinterpret_cast<PyCFunction>(boxed), METH_O, nullptr};
 PyMethodDef RUN{"run", reinterpret_cast<PyCFunction>(run), METH_FASTCALL, nullptr};
 
 py::object new_recorder(size_t tensors, size_t words) {
@@ -168,21 +211,32 @@ void add(const py::object& recorder, uint64_t wanted, const py::object& recipe) 
   (*held<std::shared_ptr<Recorder>>(recorder))->recipes.emplace_back(wanted, std::move(shared));
 }
 
-py::object new_calls(const std::vector<bool>& is_tensor) {
-  return capsule(Calls{is_tensor, {}});
+py::object new_calls(const std::vector<bool>& is_tensor, const std::string& policy) {
+  static const std::map<std::string, Policy> policies = {{"kept", Policy::KEPT},
+                                                         {"single", Policy::SINGLE},
+                                                         {"lower", Policy::LOWER},
+                                                         {"widest", Policy::WIDEST}};
+  return capsule(Calls{is_tensor, policies.at(policy), {}});
 }
 
-// Keeps the program for calls with arguments like these, if keys can describe them.
+// Keeps a program and recipes for calls with arguments like these, if keys can describe them.
+// `program` is None where only calls with gradients are known.
 // `source` is None, or a generator and how far a call moves it.
 void enter(const py::object& calls, const py::tuple& args, const py::object& program,
            const py::object& recorder, const py::object& source) {
   auto* own = held<Calls>(calls);
   Key key;
   Slots tensors;
-  if (!own->describe(PySequence_Fast_ITEMS(args.ptr()), args.size(), key, tensors)) return;
-  auto planned = std::make_shared<Planned>();
-  planned->program = *held<std::shared_ptr<Program>>(program);
-  planned->recorder = *held<std::shared_ptr<Recorder>>(recorder);
+  PyObject* const* given = PySequence_Fast_ITEMS(args.ptr());
+  if (!own->tensors_of(given, args.size(), tensors)) return;
+  if (!own->describe(given, tensors, key)) return;
+  auto found = own->plans.find(key);
+  auto planned = found == own->plans.end() ? std::make_shared<Planned>()
+                                           : std::make_shared<Planned>(*found->second);
+  if (!program.is_none()) planned->program = *held<std::shared_ptr<Program>>(program);
+  std::shared_ptr<const Recorder> added = *held<std::shared_ptr<Recorder>>(recorder);
+  auto& all = planned->recorders;
+  if (std::find(all.begin(), all.end(), added) == all.end()) all.push_back(added);
   if (!source.is_none()) {
     auto pair = source.cast<py::tuple>();
     planned->generator = THPGenerator_Unwrap(pair[0].ptr());
@@ -224,5 +278,8 @@ PYBIND11_MODULE(weft_native, module) {
   module.def("forget", forget);
   module.def("calling", [](const py::object& c) { return builtin(CALL, c); });
   module.def("recording", [](const py::object& r) { return builtin(RECORD, r); });
+  module.def("boxed", [](const py::object& p, const py::sequence& i, const py::sequence& c) {
+    return builtin(BOXED, new_boxed(p, i, c));
+  });
   module.def("running", [](const py::object& p) { return builtin(RUN, p); });
 }

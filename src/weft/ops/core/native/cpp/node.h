@@ -61,7 +61,8 @@ struct Backward {
 struct Recipe {
   std::string name;
   std::shared_ptr<const Program> forward;
-  std::vector<int> saved;  // numbers of forward's tensors; -1: none
+  std::vector<int> inputs;  // the tensors of the call that the formula has gradients of
+  std::vector<int> saved;   // numbers of forward's tensors; -1: none
   std::vector<bool> differentiable;
   Ref formula;  // (saved, gradients, recipe, words) -> gradients of the tensors
 
@@ -92,6 +93,8 @@ struct OpNode : Node {
   std::string name() const override { return recipe->name; }
 
   variable_list apply(variable_list&& gradients) override {
+    // Forward has computed on converted tensors: gradients have their dtypes.
+    c10::impl::ExcludeDispatchKeyGuard off(AUTOCAST);
     Slots slots;
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -134,13 +137,13 @@ struct OpNode : Node {
   }
 };
 
-template <class Pointer>
+template <class Pointer, class Made>
 Pointer new_node() {
   if constexpr (std::is_same_v<Pointer, std::shared_ptr<Node>>) {
     // Found by its argument: not every version of torch has this function.
-    return Pointer(new OpNode(), [](auto* node) { deleteNode(node); });
+    return Pointer(new Made(), [](auto* node) { deleteNode(node); });
   } else {
-    return c10::make_intrusive<OpNode>();
+    return c10::make_intrusive<Made>();
   }
 }
 

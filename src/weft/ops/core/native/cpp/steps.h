@@ -1,5 +1,5 @@
 // Programs: lists of steps over numbered tensors. A step launches the kernels of a plan, calls an op
-// of torch, or calls a Python function; it appends its results to the tensors.
+// of torch or a Python function, or notes what was written; it appends its results to the tensors.
 #pragma once
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -179,6 +179,16 @@ struct Function : Step {  // a Python function of tensors and, where it takes th
   }
 };
 
+struct Written : Step {  // tells autograd that kernels before have written to tensors
+  std::vector<int> numbers;
+
+  void run(Slots& slots, const Words&) const override {
+    for (int n : numbers) {
+      if (slots[n].defined()) slots[n].unsafeGetTensorImpl()->bump_version();
+    }
+  }
+};
+
 struct Operator : Step {  // an op of torch; arguments that are tensors are numbered
   c10::OperatorHandle op;
   std::vector<c10::IValue> arguments;
@@ -207,6 +217,14 @@ struct Operator : Step {  // an op of torch; arguments that are tensors are numb
         for (const Tensor& t : value.toTensorVector()) slots.push_back(t);
       }
     }
+  }
+};
+
+struct Free : Step {  // drops tensors that no later step reads
+  std::vector<int> tensors;
+
+  void run(Slots& slots, const Words&) const override {
+    for (int i : tensors) slots[i].reset();
   }
 };
 

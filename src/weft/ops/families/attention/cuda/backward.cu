@@ -6,7 +6,8 @@ __global__ void __launch_bounds__(WARPS * 32)
     queries(const T* q, const T* k, const T* v, const void* mask, const T* o, const T* dout,
             const float* lse, const float* dlse, float* deltas, T* dq, float* partial,
             const int* starts_q, const int* starts_k, const Problem p, const Gradients g,
-            const long long* state, long long seed, long long offset) {
+            const long long* state, long long seed, long long offset EXPRESSION_PARAMETERS) {
+    TAKE_EXPRESSION(mask);
     query_gradient<T, HEAD, BM, BN, WARPS, MASK, DROP>(q, k, v, mask, o, dout, lse, dlse, deltas,
                                                        dq, partial, starts_q, starts_k, p, g,
                                                        {state, seed, offset});
@@ -18,7 +19,8 @@ __global__ void __launch_bounds__(WARPS * 32)
     keys(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
          const float* deltas, T* dk, T* dv, T* stored, float* partial, const int* starts_q,
          const int* starts_k, const Problem p, const Gradients g, const long long* state,
-         long long seed, long long offset) {
+         long long seed, long long offset EXPRESSION_PARAMETERS) {
+    TAKE_EXPRESSION(mask);
     KeyGradients<T, HEAD, BM, BN, WARPS, MASK, PAIRED, STORE, DROP>(
         q, k, v, mask, dout, lse, deltas, dk, dv, stored, partial, starts_q, starts_k, p, g,
         {state, seed, offset})

@@ -73,6 +73,17 @@ __device__ float row_delta(const T* o, const T* dout, int width) {
     return group_reduce<LANES>(sums[0], Plus());
 }
 
+// Multiplies the sums of a warp.
+template <int M, int N>
+__device__ __forceinline__ void scale_all(float (&x)[M][N][4], float by) {
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) x[m][n][i] *= by;
+}
+
 // Of scores: weights, W, and of their gradients: gradients of scores. `log` and `delta` are those
 // of the element's query.
 __device__ inline void derive(float& s, float& dw, float scale, float log, float delta) {
@@ -173,12 +184,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     for (; j < end; ++j) step(Is<true>(), j);
     wait_copies<0>();
     __syncthreads();
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-        for (int n = 0; n < HEAD / 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
+    scale_all(result, p.scale * LN2);
     if (partial)
         store_partial(partial + at.partial(p.batch * p.heads, p.rows, HEAD), result, mine, rows);
     else store_rows(qs + warp * M * 16 * PITCH, result, mine, rows, p.depth, row_of(dq, g.dq));
@@ -382,14 +388,7 @@ struct KeyGradients {
     // Stores the gradient of this warp's keys, or of their values. `rows` is shared memory of this
     // warp alone.
     __device__ __forceinline__ void finish(float (&x)[M][HEAD / 8][4], bool keys, T* rows) const {
-        if (keys) {
-#pragma unroll
-            for (int m = 0; m < M; ++m)
-#pragma unroll
-                for (int n = 0; n < HEAD / 8; ++n)
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) x[m][n][i] *= p.scale * LN2;
-        }
+        if (keys) scale_all(x, p.scale * LN2);
         if (partial) {
             float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
             float* to_values = to_keys + static_cast<long long>(p.parts) * g.count * p.keys * HEAD;

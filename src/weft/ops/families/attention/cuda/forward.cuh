@@ -6,11 +6,11 @@
 #include "dropout.cuh"
 #include "split.cuh"
 
-// STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are
-// copied during the product of queries and keys, and the next keys during the product of weights
-// and values. ACROSS: warps that have the same queries, and their share of the keys of each tile.
-// With few queries, this gives all warps work.
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT,
+// STAGES above 1: the next tiles of keys and values are copied while these are used. STAGES 1:
+// values are copied during the product of queries and keys, and the next keys during the product of
+// weights and values. ACROSS: warps that have the same queries, and their share of the keys of each
+// tile. With few queries, this gives all warps work.
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, int SPLIT,
           bool DROP = false, int ACROSS = 1, bool PAGED = false>
 __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse,
                             const int* starts_q, const int* starts_k, float* partial, int* counters,
@@ -53,24 +53,24 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
         all = max(0, min(span.keys, own + 1 + p.right));
     int end = (seen + BN - 1) / BN, begin = min(end, max(0, own - p.left) / BN),
         whole = MASK == FREE ? all / BN : 0;
-    if constexpr (SPLIT) {
+    if constexpr (SPLIT != WHOLE) {
         int each = (end - begin + p.parts - 1) / p.parts;
         begin = min(end, begin + at.part * each), end = min(end, begin + each);
     }
     whole = max(begin, min(whole, end));
 
-    auto fetch_keys = [&](int j) {
-        fetch_rows(ks + (STAGES == 2 ? j % 2 * TILE : 0), j, p.depth, k0, p.k);
-    };
-    auto fetch_values = [&](int j) {
-        fetch_rows(vs + (STAGES == 2 ? j % 2 * TILE : 0), j, p.width, v0, p.v);
-    };
+    auto fetch_keys = [&](int j) { fetch_rows(ks + j % STAGES * TILE, j, p.depth, k0, p.k); };
+    auto fetch_values = [&](int j) { fetch_rows(vs + j % STAGES * TILE, j, p.width, v0, p.v); };
     fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
-    if (begin < end) {
-        fetch_keys(begin);
-        if constexpr (STAGES == 2) fetch_values(begin);
+    if constexpr (STAGES == 1) {
+        if (begin < end) fetch_keys(begin);
+        commit_copies();
     }
-    commit_copies();
+#pragma unroll
+    for (int i = 0; i < STAGES - 1; ++i) {
+        if (begin + i < end) fetch_keys(begin + i), fetch_values(begin + i);
+        commit_copies();
+    }
 
     // The first row and the first key of this warp in its tiles; a warp without rows helps to copy.
     int row0 = warp % DOWN * M * 16, key0 = warp / DOWN * KEYS, mine = first + row0;
@@ -83,11 +83,12 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     [[maybe_unused]] Drop drop(p, random, at.batch, head);
     auto step = [&](auto guarded, int j) {
         constexpr bool GUARDED = decltype(guarded)::value;
-        unsigned stage = STAGES == 2 ? j % 2 * TILE * 2 : 0;
-        wait_copies<0>();
+        unsigned stage = j % STAGES * TILE * 2;
+        [[maybe_unused]] int later = j + STAGES - 1;
+        wait_copies<STAGES == 1 ? 0 : STAGES - 2>();
         __syncthreads();
         if constexpr (STAGES == 1) fetch_values(j);
-        else if (j + 1 < end) fetch_keys(j + 1), fetch_values(j + 1);
+        else if (later < end) fetch_keys(later), fetch_values(later);
         commit_copies();
         float s[M][N][4] = {};
         if (mine < rows) product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
@@ -115,7 +116,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     __syncthreads();
 
     online.finish(result, scale);
-    if constexpr (!SPLIT && ACROSS == 1) {
+    if constexpr (SPLIT == WHOLE && ACROSS == 1) {
         store_rows(qs + row0 * PITCH, result, mine, rows, p.width, row_of(o, p.o));
         if (lse && threadIdx.x % 4 == 0) {
 #pragma unroll
@@ -141,20 +142,24 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
             float* table = shared.of(ACROSS).base;
             if (mine < rows) shared.of(warp / DOWN).write_rows(result, online.most, row0);
             __syncthreads();
-            if constexpr (SPLIT)
+            if constexpr (SPLIT == CLUSTER) {
+                Partial<HEAD, BM, false> own{table + ACROSS * BM};
                 combine<HEAD, BM, false>(
                     Team<THREADS>(), shared, ACROSS, count, table,
-                    [&](int r, int c, const Vector<float, 4>& x) {
-                        __stcg(reinterpret_cast<float4*>(part.row(r) + c),
-                               make_float4(x[0], x[1], x[2], x[3]));
-                    },
+                    [&](int r, int c, const Vector<float, 4>& x) { own.write_four(r, c, x); },
+                    [&](int r, float x) { own.write(own.log(r), x); });
+                combine_cluster<HEAD, BM, THREADS>(own, count, write, log);
+            } else if constexpr (SPLIT == BLOCKS)
+                combine<HEAD, BM, false>(
+                    Team<THREADS>(), shared, ACROSS, count, table,
+                    [&](int r, int c, const Vector<float, 4>& x) { part.write_four(r, c, x); },
                     [&](int r, float x) { part.write(part.log(r), x); });
             else
                 combine<HEAD, BM, false>(Team<THREADS>(), shared, ACROSS, count, table, write, log);
         } else if (mine < rows) {
             part.write_rows(result, online.most, row0);
         }
-        if constexpr (SPLIT)
+        if constexpr (SPLIT == BLOCKS)
             finish_parts<HEAD, BM, THREADS>(partial, counters, at.number, p.parts, rows - first,
                                             floats, write, log);
     }

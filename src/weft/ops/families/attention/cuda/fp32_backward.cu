@@ -72,7 +72,9 @@ __global__ void __launch_bounds__(256)
     queries(const float* q, const float* k, const float* v, const void* mask, const float* o,
             const float* dout, const float* lse, const float* dlse, float* deltas, float* dq,
             float* partial, const int* starts_q, const int* starts_k, const Problem p,
-            const Gradients g, const long long* state, long long seed, long long offset) {
+            const Gradients g, const long long* state, long long seed,
+            long long offset EXPRESSION_PARAMETERS) {
+    TAKE_EXPRESSION(mask);
     constexpr int EACH = SIDE / 16;
     Tiles<HEAD, SIDE> x;
 
@@ -131,7 +133,8 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     keys(const float* q, const float* k, const float* v, const void* mask, const float* dout,
          const float* lse, const float* deltas, float* dk, float* dv, float* stored, float* partial,
          const int* starts_q, const int* starts_k, const Problem p, const Gradients g,
-         const long long* state, long long seed, long long offset) {
+         const long long* state, long long seed, long long offset EXPRESSION_PARAMETERS) {
+    TAKE_EXPRESSION(mask);
     constexpr int EACH = SIDE / 16;
     Tiles<HEAD, SIDE> x;
 

@@ -4,7 +4,7 @@
 using namespace weft;
 
 // Results [batch][heads][rows][width] of sums [part][batch][heads][rows][depth], depth a multiple
-// of 4: split.py declares `Joined`.
+// of 4: structs.py declares `Joined`.
 STRUCT_JOINED;
 
 template <class T>

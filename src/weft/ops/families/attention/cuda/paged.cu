@@ -1,7 +1,7 @@
 // The kernel of attention for f16 and bf16 whose keys and values are in pages.
 #include "forward.cuh"
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT, bool DROP,
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, int SPLIT, bool DROP,
           int ACROSS>
 __global__ void __launch_bounds__(WARPS * 32)
     attend(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse,

@@ -1,5 +1,6 @@
 // Stores of results from registers of warpgroups.
 #pragma once
+#include <weft/wgmma.cuh>
 #include "mma.cuh"
 
 // A 4 x 4 transpose in each quad of lanes: word i of lane q becomes word q of lane i.
@@ -14,6 +15,22 @@ __device__ inline void transpose_quads(unsigned (&x)[4]) {
             if (high) x[i] = got;
             else x[i + step] = got;
         }
+    }
+}
+
+// The results of a warp as 16-bit rows of a tile of 64, in slabs as wgmma and TMA take them; its
+// first row is `first`.
+template <class T, int WIDTH>
+__device__ void results_to_tile(unsigned tile, const float (&o)[WIDTH][4], int first) {
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int n = 0; n < WIDTH; n += 2) {
+        unsigned x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            x[i] = pack<T>(o[n + i / 2][i % 2 * 2], o[n + i / 2][i % 2 * 2 + 1]);
+        store_matrices_x4(
+            tile + n / 8 * slab_bytes(64) + swizzle<128>(first + lane % 16, n % 8 + lane / 16), x);
     }
 }
 

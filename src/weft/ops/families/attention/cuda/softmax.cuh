@@ -2,6 +2,7 @@
 #pragma once
 #include "problem.cuh"
 #include "mma.cuh"
+#include "expression.cuh"
 
 __device__ constexpr float NONE = -INFINITY;
 constexpr float LARGE = 1 << 20;
@@ -12,7 +13,8 @@ constexpr float SLACK = 0.25f;
 
 // Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales
 // that are not positive, and WINDOW for windows without another mask. FREE has no first key.
-enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM, WINDOW };
+// EXPRESSION: scores and mask are those of expression.cuh.
+enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM, WINDOW, EXPRESSION };
 
 // What a packed row sees: keys from `first` up to `last`, and a mask.
 template <class T, int MASK>
@@ -22,6 +24,8 @@ struct Row {
     int first, last;
     const unsigned char* mask;  // at key 0
     long long step;             // bytes between keys
+    const Expression* expression;
+    int batch, head, query;  // of the expression
 
     __device__ void set(const Problem& p, const Span& span, const void* base, int batch, int head,
                         int row) {
@@ -39,6 +43,9 @@ struct Row {
             mask = static_cast<const unsigned char*>(base) + SIZE * offset,
             step = SIZE * p.mask.key;
         }
+        if constexpr (MASK == EXPRESSION)
+            expression = static_cast<const Expression*>(base), this->batch = batch,
+            this->head = head + row - at * pack, query = at;
     }
 
     // A score as the mask changes it; -infinity for a hidden key. Scaled to powers of two unless
@@ -51,6 +58,10 @@ struct Row {
             if constexpr (MASK == BOOLEAN) seen = seen && *at;
             if constexpr (MASK == ADDED) s += LOG2E * to<float>(*reinterpret_cast<const T*>(at));
             if constexpr (MASK == ADDED_FLOAT) s += LOG2E * *reinterpret_cast<const float*>(at);
+        }
+        if constexpr (MASK == EXPRESSION) {
+            if (!seen || !expression->mask(batch, head, query, key)) return NONE;
+            return LOG2E * expression->score(LN2 * s, batch, head, query, key);
         }
         return seen ? s : NONE;
     }

@@ -1,7 +1,11 @@
 // Keys in parts: blocks, or warps of a block, compute partial results, and the last block of a
-// tile, or the block, combines them.
+// tile, or the block, combines them. Blocks of a cluster combine them together.
 #pragma once
+#include <weft/cluster.cuh>
 #include "softmax.cuh"
+
+// Who computes the keys of a tile: a block, several blocks, or the blocks of a cluster.
+enum Split { WHOLE, BLOCKS, CLUSTER };
 
 // Partial results of a part of the keys: o[BM][PITCH], then the logarithms of the sums. GLOBAL: in
 // global memory, for other blocks.
@@ -31,6 +35,13 @@ struct Partial {
     __device__ static void write_two(float* at, float x, float y) {
         if constexpr (GLOBAL) __stcg(reinterpret_cast<float2*>(at), make_float2(x, y));
         else *reinterpret_cast<float2*>(at) = make_float2(x, y);
+    }
+
+    __device__ void write_four(int r, int column, const Vector<float, 4>& x) const {
+        float4* at = reinterpret_cast<float4*>(row(r) + column);
+        float4 made = make_float4(x[0], x[1], x[2], x[3]);
+        if constexpr (GLOBAL) __stcg(at, made);
+        else *at = made;
     }
 
     // The results of a warp whose first row is `first`, and their logarithms to base 2; rows from
@@ -63,16 +74,20 @@ struct Team {
         else __syncthreads();
     }
     // True for the last of `teams` that call it with this counter, which becomes 0 again. What all
-    // of them have written before is visible to it. `shared` is a word of shared memory.
+    // of them have written before is visible to it in the L2 cache. `shared` is a word of shared
+    // memory. One thread orders the writes of all: fences of every thread take longer.
     __device__ bool is_last(int* counter, int teams, int* shared) const {
-        __threadfence();
         wait();
         if (thread() == 0) {
-            *shared = atomicAdd(counter, 1) == teams - 1;
+            int before;
+            asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;"
+                         : "=r"(before)
+                         : "l"(__cvta_generic_to_global(counter))
+                         : "memory");
+            *shared = before == teams - 1;
             if (*shared) *counter = 0;
         }
         wait();
-        __threadfence();
         return *shared;
     }
 };
@@ -140,6 +155,7 @@ __device__ void combine(Team<THREADS> team, Partial<HEAD, BM, GLOBAL> part, int 
         }
     };
     if (rows * ACROSS <= THREADS) add(Count<1>(), Count<8>());
+    else if (rows * ACROSS <= 2 * THREADS) add(Count<2>(), Count<8>());
     else add(Count<4>(), Count<4>());
 }
 
@@ -147,10 +163,50 @@ __device__ void combine(Team<THREADS> team, Partial<HEAD, BM, GLOBAL> part, int 
 template <int HEAD, int BM, int THREADS, class Write, class Log>
 __device__ void finish_parts(float* partial, int* counters, int number, int count, int rows,
                              float* table, Write write, Log log) {
-    if (!is_last_block(counters + number, count)) return;
+    __shared__ int last;
+    if (!Team<THREADS>().is_last(counters + number, count, &last)) return;
     Partial<HEAD, BM, true> all{partial};
     combine<HEAD, BM, true>(Team<THREADS>(), all.of(static_cast<long long>(number) * count), count,
                             min(BM, rows), table, write, log);
+}
+
+// The blocks of a cluster combine their parts of the first `rows` rows, which lie at the same place
+// in the shared memory of each; WRITE and LOG are those of `combine`. A result is of one thread,
+// which reads all parts of it at once.
+template <int HEAD, int BM, int THREADS, class Write, class Log>
+__device__ void combine_cluster(Partial<HEAD, BM, false> part, int rows, Write write, Log log) {
+    constexpr int ACROSS = HEAD / 4, MOST = 8;
+    cluster_sync();
+    int blocks = cluster_blocks();
+    for (int n = threadIdx.x * blocks + cluster_block(); n < rows * ACROSS; n += THREADS * blocks) {
+        int r = n / ACROSS, column = n % ACROSS * 4;
+        float weight[MOST], base = NONE, sum = 0;
+        float4 x[MOST];
+#pragma unroll
+        for (int i = 0; i < MOST; ++i) {
+            weight[i] = i < blocks ? load_from(i, part.log(r)) : NONE;
+            if (i < blocks)
+                x[i] = load_from(i, reinterpret_cast<const float4*>(part.row(r) + column));
+        }
+#pragma unroll
+        for (int i = 0; i < MOST; ++i) base = fmaxf(base, weight[i]);
+        float from = base == NONE ? 0 : base;
+        Vector<float, 4> value = {};
+#pragma unroll
+        for (int i = 0; i < MOST; ++i) {
+            if (i >= blocks) continue;
+            float w = exp2_approx(weight[i] - from);
+            sum += w;
+            value[0] += w * x[i].x, value[1] += w * x[i].y;
+            value[2] += w * x[i].z, value[3] += w * x[i].w;
+        }
+        float factor = sum == 0 ? 0 : 1 / sum;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) value[e] *= factor;
+        write(r, column, value);
+        if (column == 0) log(r, sum == 0 ? NONE : base + log2f(sum));
+    }
+    cluster_sync();  // no block ends while others read its memory
 }
 
 // Four results as elements of a row, by one store where rows are whole vectors.

@@ -107,12 +107,7 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
     }
     wait_copies<0>();
     __syncthreads();
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-        for (int n = 0; n < HEAD / 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
+    scale_all(result, p.scale * LN2);
     if (partial) {
         store_partial(partial + at.partial(g.count * p.group, p.rows, HEAD), result, mine,
                       span.rows);

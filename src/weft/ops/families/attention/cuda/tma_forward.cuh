@@ -66,32 +66,40 @@ struct Decoder {
 
 // Registers of a thread after the warpgroup that copies has given some to the others. A block has
 // those that it was launched with: if the others asked for more, they would wait forever.
-template <int WARPGROUPS>
+template <int WARPGROUPS, int BLOCKS>
 struct RegisterShares {
-    static constexpr int THREADS = 128 * (WARPGROUPS + 1), COPYING = WARPGROUPS == 2 ? 40 : 32,
-                         COMPUTING = WARPGROUPS == 2 ? 232 : 160,
-                         LAUNCHED = (65536 / THREADS < 255 ? 65536 / THREADS : 255) / 8 * 8;
-    static_assert(WARPGROUPS == 1 ||
-                      COPYING + WARPGROUPS * COMPUTING <= (WARPGROUPS + 1) * LAUNCHED,
+    static constexpr int THREADS = 128 * (WARPGROUPS + 1), EACH = 65536 / THREADS / BLOCKS,
+                         LAUNCHED = (EACH < 255 ? EACH : 255) / 8 * 8,
+                         COPYING = BLOCKS > 1        ? 32
+                                   : WARPGROUPS == 2 ? 40
+                                                     : 32,
+                         COMPUTING = BLOCKS > 1 ? LAUNCHED + (LAUNCHED - COPYING) / WARPGROUPS
+                                     : WARPGROUPS == 2 ? 232
+                                                       : 160;
+    static constexpr bool SHARED = WARPGROUPS > 1 || BLOCKS > 1;
+    static_assert(!SHARED || COPYING + WARPGROUPS * COMPUTING <= (WARPGROUPS + 1) * LAUNCHED,
                   "the warpgroups need more registers than the block has");
 };
 
 // PACK: heads that are rows of the same units. SLOTS: units of queries in shared memory for each
 // warpgroup. MASKS: tiles of the mask in shared memory for each warpgroup; 0: it is read where it
 // is. REGISTERS: the queries are left operands from registers, and their slot is free as soon as
-// they are there. IN_TURNS: warpgroups issue their products one after another.
+// they are there. IN_TURNS: warpgroups issue their products one after another. BOXES: results are
+// stored by TMA, from the slot of their queries. BLOCKS: of an SM.
 template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, int MASKS,
-          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS>
+          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS>
 __device__ void attend_units(const TensorMap& q, const TensorMap& k, const TensorMap& v,
-                             const TensorMap& mask_map, const void* mask, T* o, float* lse,
-                             const int* starts_q, const int* starts_k, float* partial,
-                             int* counters, const Problem& p, const Units& units) {
+                             const TensorMap& mask_map, const TensorMap& out_map, const void* mask,
+                             T* o, float* lse, const int* starts_q, const int* starts_k,
+                             float* partial, int* counters, const Problem& p, const Units& units) {
     constexpr int N = BN / 8, WIDTH = HEAD / 8, SLABS = (HEAD + 63) / 64,
                   PIECE = HEAD < 128 ? HEAD : 128;
     constexpr int QUERIES = tile_bytes(64, HEAD), TILE = tile_bytes(BN, HEAD);
     using Masked = MaskTile<T, MASK, BN>;
-    using R = RegisterShares<WARPGROUPS>;
+    using R = RegisterShares<WARPGROUPS, BLOCKS>;
     constexpr int TEAM = WARPGROUPS * 4;  // warps that multiply
+    static_assert(!BOXES || (SLOTS > 1 && !SPLIT && !REGISTERS),
+                  "a slot is free when its results are stored");
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Stages<SLOTS> queries[WARPGROUPS];
     __shared__ Stages<STAGES> keys, values;
@@ -106,7 +114,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
              table = ms + (MASKS ? WARPGROUPS * MASKS * Masked::BYTES : 0);
     if (threadIdx.x == 0) {
         handed.init(1, TEAM + (MASKS ? WARPGROUPS : 0));
-        for (int i = 0; i < WARPGROUPS; ++i) queries[i].init(1, 4);
+        for (int i = 0; i < WARPGROUPS; ++i) queries[i].init(1, BOXES ? 1 : 4);
         keys.init(1, TEAM), values.init(1, TEAM), spare.init(1);
         if constexpr (MASKS > 0)
             for (int i = 0; i < WARPGROUPS; ++i) masks[i].init(1, 4);
@@ -118,7 +126,6 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         publish_tiles();
     }
     start_next_kernel();
-    wait_for_kernels();
     __syncthreads();
     const Decoder<PACK> decoder{p, units};
     int warpgroup = warpgroup_index(), lane = threadIdx.x % 32;
@@ -144,13 +151,14 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     };
 
     if (warpgroup == WARPGROUPS) {
-        if constexpr (WARPGROUPS > 1) fewer_registers<R::COPYING>();
+        if constexpr (R::SHARED) fewer_registers<R::COPYING>();
         int helper = threadIdx.x % 128 / 32 - 1;  // the warpgroup whose masks this warp copies
         if (helper >= (MASKS ? WARPGROUPS : 0)) return;
         if constexpr (MASKS > 0) {
             static_assert(WARPGROUPS <= 3 && PACK == 1, "a warp for the masks of each warpgroup");
             if (helper >= 0) {
                 if (lane == 0) prefetch_map(mask_map);
+                wait_for_kernels();
                 Turn<MASKS> turn;
                 Turn<2> hand;
                 int base = 0;
@@ -175,15 +183,19 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if (lane == 0) prefetch_map(q), prefetch_map(k), prefetch_map(v);
         // No lane may be a phase behind when the first one fills a stage again: a warp meets after
         // its waits.
+        // The first item is decoded while the kernel before this one ends, if its place is not in
+        // memory.
         Turn<STAGES> turn;
         Turn<2> hand;
         int base = 0, spares = 0, id = blockIdx.x;
+        if (starts_k) wait_for_kernels();
 #pragma unroll 1
-        for (;; hand.next()) {
+        for (bool first = true;; hand.next(), first = false) {
             Item work = decoder.item(starts_q, starts_k, id, BN);
             handed.wait_empty(hand);
             __syncwarp();
             if (lane == 0) next_items[hand.stage] = work, handed.full[hand.stage].arrive();
+            if (first) wait_for_kernels();
             if (work.count < 0) break;
             int next = lane == 0 ? Tickets::draw(counters) : 0;
             int b = work.batch, head = work.head / p.group;
@@ -243,8 +255,10 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if (lane == 0) Tickets::end(counters);
         return;
     }
-    if constexpr (WARPGROUPS > 1) more_registers<R::COMPUTING>();
+    if constexpr (R::SHARED) more_registers<R::COMPUTING>();
+    wait_for_kernels();
     int warp = threadIdx.x / 32 % 4;
+    [[maybe_unused]] bool storer = threadIdx.x % 128 == 0;
     unsigned long long right = wgmma_rows(ks), right_values = wgmma_columns<BN>(vs), left = 0;
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
     // Masks in shared memory are added to scores that are not scaled yet.
@@ -305,15 +319,29 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     // Stores the results of a unit, or its part of them; `of` has its sums.
     auto store_unit = [&](Online<1>& of) {
         of.finish(result, scale);
-        const Item out = waiting[threadIdx.x / 32];
+        const Item out = waiting[threadIdx.x / 32];  // `begin` is its slot
         auto row_of = [&](auto* to, const Strides& by, int r) {
             int query = decoder.query(r);
             return to + by.at(out.batch, out.head + r - query * PACK, out.row0 + query);
         };
         int mine = out.first + warp * 16, rows = min(out.rows, out.first + units.rows);
         if constexpr (!SPLIT) {
-            store_results<T>(result[0], mine, rows, p.width, vectors,
-                             [&](int r) { return row_of(o, p.o, r); });
+            if constexpr (BOXES) {
+                unsigned at = qs + (warpgroup * SLOTS + out.begin) * QUERIES;
+                results_to_tile<T>(at, result[0], warp * 16);
+                publish_tiles();
+                barrier_sync<128>(8 + warpgroup);
+                if (storer) {
+                    for (int i = 0; i < SLABS; ++i)
+                        if (i * 64 < p.width)
+                            store_box(out_map, at + i * slab_bytes(64), i * 64, out.head,
+                                      out.row0 + decoder.query(out.first), out.batch);
+                    commit_stores();
+                }
+            } else {
+                store_results<T>(result[0], mine, rows, p.width, vectors,
+                                 [&](int r) { return row_of(o, p.o, r); });
+            }
             if (lse && lane % 4 == 0) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
@@ -339,6 +367,14 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 [&](int r, float x) {
                     if (lse) *row_of(lse, p.lse, out.first + r) = LN2 * x;
                 });
+        }
+    };
+    // Frees the slot that results were stored from.
+    auto release_stored = [&] {
+        if constexpr (BOXES) {
+            if (!storer) return;
+            wait_stores_read<0>();
+            queries[warpgroup].empty[waiting[threadIdx.x / 32].begin].arrive();
         }
     };
     // A step of a unit. START: nothing is under way; otherwise the first step of a unit issues the
@@ -382,6 +418,9 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         }
 #pragma unroll
         for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
+        if constexpr (!START) {
+            if (first) release_stored();
+        }
         fresh = first, before = tile, release_before = last;
     };
     if (IN_TURNS && warpgroup == WARPGROUPS - 1) next_turn();
@@ -392,6 +431,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         multiply_values();
         products_done();
         store_unit(online);
+        release_stored();
         started = false;
     };
     int base = 0, tiles = 0;
@@ -427,19 +467,32 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                                     first + warp * 16, work.rows);
             int shift = tiles - begin;
             auto guarded = [&](int tile) { return tile >= whole || tile < clear; };
-            if (started) step(Is<false>(), true, shift + j, j, guarded(j), last);
-            else step(Is<true>(), true, shift + j, j, guarded(j), last);
-            __syncwarp();
-            if (lane == 0) {
-                waiting[threadIdx.x / 32] = work;
-                waiting[threadIdx.x / 32].first = first;
-                waiting[threadIdx.x / 32].number = work.number + u;
+            auto keep_place = [&] {
+                __syncwarp();
+                if (lane == 0) {
+                    waiting[threadIdx.x / 32] = work;
+                    waiting[threadIdx.x / 32].first = first;
+                    waiting[threadIdx.x / 32].number = work.number + u;
+                    waiting[threadIdx.x / 32].begin = slot;
+                }
+                __syncwarp();
+            };
+            // One copy of a step's code serves all tiles of narrow heads, whose short units would
+            // wait for instructions. The loop of wide heads has no registers left for it.
+            constexpr bool NARROW = HEAD < 96;
+            bool opening = started && NARROW;
+            if (!opening) {
+                if (!NARROW && started) step(Is<false>(), true, shift + j, j, guarded(j), last);
+                else step(Is<true>(), true, shift + j, j, guarded(j), last);
+                keep_place();
+                started = true, ++j;
             }
-            __syncwarp();
-            started = true, ++j;
 #pragma unroll 1
-            for (; j < end; ++j) step(Is<false>(), false, shift + j, j, guarded(j), last);
-            if constexpr (!REGISTERS) release(of.empty[slot]);
+            for (; j < end; ++j, opening = false) {
+                step(Is<false>(), opening, shift + j, j, guarded(j), last);
+                if (opening) keep_place();
+            }
+            if constexpr (!REGISTERS && !BOXES) release(of.empty[slot]);
             if (last) skipped = shift + end;
         });
         base += count, tiles += all - begin;

@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(256)
     constexpr int TAPS = R * S, LANES = CHANNELS / EACH, GROUPS = 256 / LANES,
                   THREADS = GROUPS * LANES, AT_ONCE = 8, STAGES = 2;
     extern __shared__ __align__(128) unsigned char bytes[];
-    __shared__ __align__(16) float parts[AT_ONCE][THREADS * EACH];
+    __shared__ __align__(16) float parts[AT_ONCE][THREADS * EACH + 4];  // taps in other banks
     __shared__ Barrier full[STAGES];
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) full[i].init(1);
@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(256)
             if (tap + t < TAPS) store(&parts[t][threadIdx.x * EACH], sums[tap + t]);
         __syncthreads();
         for (int i = threadIdx.x; i < AT_ONCE * CHANNELS; i += THREADS) {
-            int t = i / CHANNELS, c = i % CHANNELS;
-            if (tap + t >= TAPS) break;
+            int t = i % AT_ONCE, c = i / AT_ONCE;  // neighbours store neighbours
+            if (tap + t >= TAPS) continue;
             float sum = 0;
 #pragma unroll
             for (int g = 0; g < GROUPS; ++g) sum += parts[t][g * CHANNELS + c];

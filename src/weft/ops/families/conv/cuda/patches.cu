@@ -17,12 +17,13 @@ STRUCT_PATCHES;  // tma/patches.py declares it
 template <class T, int C, int R, int S, bool LAST, bool FILTERS_LAST>
 struct Band {
     static constexpr int LINES = LAST ? R : C * R, EACH = LAST ? S * C : S, DEPTH = C * R * S;
+    static constexpr int VECTOR = 16 / sizeof(T);
     // Elements that are neighbours in a line and in a filter.
-    static constexpr int RUN = LAST != FILTERS_LAST ? 1
-                               : EACH % 8 == 0      ? 8
-                               : EACH % 4 == 0      ? 4
-                               : EACH % 2 == 0      ? 2
-                                                    : 1;
+    static constexpr int RUN = LAST != FILTERS_LAST           ? 1
+                               : VECTOR == 8 && EACH % 8 == 0 ? 8
+                               : EACH % 4 == 0                ? 4
+                               : EACH % 2 == 0                ? 2
+                                                              : 1;
     T* at;
     int pitch;  // elements of a line in shared memory
 
@@ -62,20 +63,20 @@ __global__ void __launch_bounds__(256)
     gather_patches(const T* x, const T* weight, T* patches, T* filters, const Patches p) {
     extern __shared__ __align__(16) unsigned char bytes[];
     using Lines = Band<T, C, R, S, LAST, FILTERS_LAST>;
-    constexpr int RUN = Lines::RUN;
+    constexpr int RUN = Lines::RUN, V = Lines::VECTOR;
     start_next_kernel();
     wait_for_kernels();
-    int vectors = p.pitch / 8;
+    int vectors = p.pitch / V;
     if (blockIdx.x >= p.blocks) {
         int k = blockIdx.x - p.blocks;
         for (int v = threadIdx.x; v < vectors; v += 256) {
-            Vector<T, 8> made;
+            Vector<T, V> made;
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                int e = v * 8 + i;
+            for (int i = 0; i < V; ++i) {
+                int e = v * V + i;
                 made[i] = e < Lines::DEPTH ? weight[(long long)k * Lines::DEPTH + e] : T(0.0f);
             }
-            store_whole(filters + (long long)k * p.pitch + v * 8, made);
+            store_whole(filters + (long long)k * p.pitch + v * V, made);
         }
         return;
     }
@@ -89,10 +90,10 @@ __global__ void __launch_bounds__(256)
     }
     __syncthreads();
     for (int i = threadIdx.x; i < place.count * vectors; i += 256) {
-        int q = i / vectors, first = (i - q * vectors) * 8;
-        Vector<T, 8> made;
+        int q = i / vectors, first = (i - q * vectors) * V;
+        Vector<T, V> made;
 #pragma unroll
-        for (int e = 0; e < 8; e += RUN) {
+        for (int e = 0; e < V; e += RUN) {
             Vector<T, RUN> run = fill<RUN>(T(0.0f));
             if (first + e < Lines::DEPTH) run = load<RUN>(&lines.element(q, first + e));
 #pragma unroll
@@ -107,17 +108,17 @@ template <class T, int C, int R, int S, bool LAST, bool FILTERS_LAST, int WIDE>
 __global__ void __launch_bounds__(256) scatter_patches(const T* patches, T* x, const Patches p) {
     extern __shared__ __align__(16) unsigned char bytes[];
     using Lines = Band<T, C, R, S, LAST, FILTERS_LAST>;
-    constexpr int RUN = Lines::RUN;
+    constexpr int RUN = Lines::RUN, V = Lines::VECTOR;
     start_next_kernel();
     wait_for_kernels();
     Place<C, R, S, LAST> place(p);
     Lines lines{reinterpret_cast<T*>(bytes), p.line};
-    int vectors = p.pitch / 8, each = place.count * Lines::EACH / WIDE;
+    int vectors = p.pitch / V, each = place.count * Lines::EACH / WIDE;
     for (int i = threadIdx.x; i < place.count * vectors; i += 256) {
-        int q = i / vectors, first = (i - q * vectors) * 8;
-        Vector<T, 8> from = load<8>(patches + (place.patch + q) * p.pitch + first);
+        int q = i / vectors, first = (i - q * vectors) * V;
+        Vector<T, V> from = load<V>(patches + (place.patch + q) * p.pitch + first);
 #pragma unroll
-        for (int e = 0; e < 8; e += RUN) {
+        for (int e = 0; e < V; e += RUN) {
             Vector<T, RUN> run;
 #pragma unroll
             for (int i = 0; i < RUN; ++i) run[i] = from[e + i];

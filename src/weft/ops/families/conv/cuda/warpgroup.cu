@@ -3,7 +3,7 @@
 // target channels, whose weights are rows of taps and source channels.
 #include <weft/problem.cuh>
 #include "write.cuh"
-#include "../../matmul/cuda/warpgroup.cuh"
+#include "warpgroup.cuh"
 
 using namespace weft;
 

@@ -4,7 +4,7 @@
 #include <weft/problem.cuh>
 #include "mma.cuh"
 #include "window.cuh"
-#include "../../matmul/cuda/warpgroup.cuh"
+#include "warpgroup.cuh"
 
 using namespace weft;
 

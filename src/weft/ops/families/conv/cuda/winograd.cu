@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(128) from_tiles(const float* x, float* to, con
     }
 }
 
-// One thread per tile and channel: `from` is [place][channel][tile].
+// One thread per tile and channel: `from` is [place][part][channel][tile].
 __global__ void __launch_bounds__(128)
     to_tiles(const float* from, const float* bias, float* y, const Tiles p) {
     int tile = blockIdx.x * 128 + threadIdx.x;

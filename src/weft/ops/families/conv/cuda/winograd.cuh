@@ -1,10 +1,11 @@
-// Transforms of Winograd's algorithm F(4 x 4, 3 x 3): those of polynomials at the points 0, 3/4,
-// -3/4, 3/2, -3/2 and infinity. Their rounding errors are half as large as with the common 0, 1,
-// -1, 2, -2. With 5 taps and 8 points they would be larger than the errors of a direct sum by more
+// Transforms of Winograd's algorithm F(4 x 4, 3 x 3): those of polynomials at the points 0, 43/64,
+// -43/64, 3/2, -3/2 and infinity. The transform of results multiplies rounding errors of the
+// products; these points have the least largest factor, 22, where the common 0, 1, -1, 2, -2 have
+// 94. With 5 taps and 8 points they would be larger than the errors of a direct sum by more
 // than ops allow.
 #pragma once
 
-constexpr float A = 0.75f, B = 1.5f, AA = A * A, BB = B * B;                  // exact in binary
+constexpr float A = 0.671875f, B = 1.5f, AA = A * A, BB = B * B;  // exact in binary
 constexpr float F0 = 1 / (AA * BB), FA = 1 / (2 * AA * (AA - BB)), FB = 1 / (2 * BB * (BB - AA));
 
 // Each has one direction of a transform: IN numbers become OUT.
@@ -77,12 +78,16 @@ __device__ void transform(const float (&of)[L::IN][L::IN], float (&to)[L::OUT][L
 // Images as tiles of 4 x 4 results: conv/winograd.py declares `Tiles`.
 STRUCT_TILES;
 
-// The results of a tile of channel c. `from` is [place][channel][tile].
+// The results of a tile of channel c. `from` is [place][part][channel][tile].
 __device__ void results_of(float (&made)[4][4], const float* from, const Tiles& p, int c,
                            int tile) {
     float of[6][6];
     from += (long long)c * p.padded + tile;
+    long long apart = (long long)p.channels * p.padded;
 #pragma unroll
-    for (int e = 0; e < 36; ++e) of[e / 6][e % 6] = from[e * ((long long)p.channels * p.padded)];
+    for (int e = 0; e < 36; ++e) of[e / 6][e % 6] = from[e * p.parts * apart];
+    for (int part = 1; part < p.parts; ++part)
+#pragma unroll
+        for (int e = 0; e < 36; ++e) of[e / 6][e % 6] += from[(e * p.parts + part) * apart];
     transform<Results>(of, made);
 }

@@ -121,7 +121,7 @@ def _problem(g: Geometry, source: Tensor, target: Tensor, each: int = 0) -> byte
     ).pack()  # fmt: skip
 
 
-def _time(job: ConvJob, strip: Strip, grid: Grid, reads: int, products: int) -> float:
+def _time(job: ConvJob, grid: Grid, reads: int, products: int) -> float:
     """Modelled seconds; a thread reads so many vectors and makes so many products."""
     gpu, m = job.gpu, DEPTHWISE_LAST
     tensors = (job.first, job.second, job.result)
@@ -156,7 +156,7 @@ def _strips(job: ConvJob, back: bool) -> Iterator[Candidate]:
         strip = Strip(columns, rows)
         grid = _grid(g.c, EACH, g.n * cdiv(g.p, rows) * cdiv(g.q, columns))
         reads = ((rows - 1) * step + g.r) * ((columns - 1) * step + g.s)
-        time = _time(job, strip, grid, reads, columns * rows * g.taps * EACH)
+        time = _time(job, grid, reads, columns * rows * g.taps * EACH)
         build = functools.partial(_windows, job, g, back, strip, grid)
         why = f"{grid.blocks[0] * grid.blocks[1]} blocks for {job.gpu.sms} SMs"
         yield Candidate(f"depthwise {columns} x {rows}, channels last", time, why, build)
@@ -197,7 +197,7 @@ def _up(job: ConvJob) -> Iterator[Candidate]:
         grid = _grid(g.c, EACH, g.n * g.h * cdiv(g.w, columns))
         reads = cdiv(g.r, 2) * ((columns + g.s) // 2 + 1)
         products = cdiv(columns * g.taps * EACH, 4)
-        time = _time(job, Strip(columns, 1), grid, reads, products)
+        time = _time(job, grid, reads, products)
         build = functools.partial(_up_plan, job, columns, grid)
         yield Candidate(f"depthwise {columns}, channels last", time, "stride 2", build)
 
@@ -232,7 +232,7 @@ def gradients(job: ConvJob) -> list[Candidate]:
         grid = whole._replace(blocks=(cdiv(strips, own), whole.blocks[1]))
         rounds = own // whole.groups
         reads = rounds * (columns + g.r * ((columns - 1) * g.stride[1] + g.s))
-        time = _time(job, Strip(columns, 1), grid, reads, rounds * columns * g.taps * each)
+        time = _time(job, grid, reads, rounds * columns * g.taps * each)
         time += gpu.launch * (grid.blocks[0] > 1)
         time += 8 * grid.blocks[0] * g.c * g.taps / gpu.bandwidth
         build = functools.partial(_gradients, job, columns, each, own, grid)

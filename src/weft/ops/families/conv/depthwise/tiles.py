@@ -69,7 +69,7 @@ class DepthwiseTiles(Struct):
     target_column: LongLong
 
 
-class Shape(NamedTuple):
+class DepthwiseTile(NamedTuple):
     """A tile: channels, positions, and those of a thread."""
 
     channels: int
@@ -113,7 +113,7 @@ def _chunks(count: int, size: int) -> list[int]:
     return [n for n in found if n * size >= 64 and n * size % 32 == 0][:2] or found[:1]
 
 
-def _shapes(g: Geometry, size: int, strips: tuple[tuple[int, int], ...]) -> Iterator[Shape]:
+def _shapes(g: Geometry, size: int, strips: tuple[tuple[int, int], ...]) -> Iterator[DepthwiseTile]:
     for chunk in _chunks(g.c, size):
         for columns, rows in strips:
             if rows > 1 and (g.stride[0] > 1 or g.p < rows):
@@ -121,7 +121,7 @@ def _shapes(g: Geometry, size: int, strips: tuple[tuple[int, int], ...]) -> Iter
             across = cdiv(g.q, columns)
             for w in sorted({across, cdiv(across, 2), cdiv(across, 4)}):
                 for h in sorted({cdiv(cdiv(g.p, n), rows) * rows for n in (1, 2, 4, 7, 8, 14)}):
-                    shape = Shape(chunk, w * columns, h, columns, rows)
+                    shape = DepthwiseTile(chunk, w * columns, h, columns, rows)
                     if max(shape.box(g)) <= MAX_BOX:
                         yield shape
 
@@ -142,7 +142,7 @@ def _map(x: Tensor, shape: tuple[int, int, int, int], dtype: torch.dtype,
     )
 
 
-def _problem(g: Geometry, shape: Shape, size: int, target: Tensor) -> DepthwiseTiles:
+def _problem(g: Geometry, shape: DepthwiseTile, size: int, target: Tensor) -> DepthwiseTiles:
     box, dy = shape.box(g), (shape.w, shape.h)
     tn, _, th, tw = target.images.strides
     each = shape.channels * size
@@ -153,7 +153,7 @@ def _problem(g: Geometry, shape: Shape, size: int, target: Tensor) -> DepthwiseT
     )  # fmt: skip
 
 
-class Work(NamedTuple):
+class LaunchWork(NamedTuple):
     """The work of a launch.
 
     cycles   of a thread for a strip
@@ -172,7 +172,7 @@ class Work(NamedTuple):
     turns: int = 1
 
 
-def _time(job: ConvJob, work: Work, registers: int) -> float:
+def _time(job: ConvJob, work: LaunchWork, registers: int) -> float:
     gpu, m = job.gpu, DEPTHWISE_TILES
     tensors = (job.first, job.second, job.result)
     least = sum(t.layout.numel * t.layout.itemsize for t in tensors)
@@ -187,7 +187,7 @@ def _time(job: ConvJob, work: Work, registers: int) -> float:
     return job.cost + gpu.launch + max(busy * idle, copies) + alone + rounds * m.wait + m.start
 
 
-def _cycles(g: Geometry, shape: Shape, each: int) -> float:
+def _cycles(g: Geometry, shape: DepthwiseTile, each: int) -> float:
     """Instructions of a strip: products, loads, conversions, weights and stores."""
     rows = (shape.rows - 1) * g.stride[0] + g.r
     reads = rows * ((shape.columns - 1) * g.stride[1] + g.s)
@@ -215,7 +215,7 @@ def windows(job: ConvJob, back: bool) -> list[Candidate]:
         strips = blocks * cdiv(shape.strips() * lanes, threads) * threads
         moved = blocks * (shared + shape.w * shape.h * shape.channels * size)
         registers = 40 + 4 * (shape.columns * shape.rows + (shape.columns - 1) * g.stride[1] + g.s)
-        work = Work(_cycles(g, shape, EACH), strips, blocks, threads, shared, moved)
+        work = LaunchWork(_cycles(g, shape, EACH), strips, blocks, threads, shared, moved)
         build = functools.partial(_windows, job, g, back, shape, blocks, threads)
         name = f"depthwise tiles of {shape.w} x {shape.h}, {shape.channels} channels, "
         name += f"{shape.columns} x {shape.rows}"
@@ -225,7 +225,7 @@ def windows(job: ConvJob, back: bool) -> list[Candidate]:
 
 
 def _windows(
-    job: ConvJob, g: Geometry, back: bool, shape: Shape, blocks: int, threads: int
+    job: ConvJob, g: Geometry, back: bool, shape: DepthwiseTile, blocks: int, threads: int
 ) -> Plan:
     dtype, size = job.out.dtype, int(job.out.dtype.itemsize)
     words = (g.r, g.s, g.stride[1], shape.columns, shape.rows, shape.channels, back)
@@ -266,7 +266,7 @@ def gradients(job: ConvJob) -> list[Candidate]:
         strips = parts * chunks * rounds * cdiv(shape.strips(), groups) * threads
         moved = chunks * tiles * shared / STAGES
         cycles, blocks = _cycles(g, shape, each), parts * chunks
-        work = Work(cycles, strips, blocks, threads, shared, moved, rounds)
+        work = LaunchWork(cycles, strips, blocks, threads, shared, moved, rounds)
         time = _time(job, work, 128)
         time += gpu.launch * (parts > 1) + 8 * parts * g.c * g.taps / gpu.bandwidth
         build = functools.partial(_gradients, job, shape, each, parts, threads)
@@ -277,7 +277,7 @@ def gradients(job: ConvJob) -> list[Candidate]:
     return sorted(found, key=lambda c: c.cost)[:MOST]
 
 
-def _gradients(job: ConvJob, shape: Shape, each: int, parts: int, threads: int) -> Plan:
+def _gradients(job: ConvJob, shape: DepthwiseTile, each: int, parts: int, threads: int) -> Plan:
     g, dtype, size = job.geometry, job.out.dtype, int(job.out.dtype.itemsize)
     out, steps, scratch = parted(job, parts)
     ctype = source.ctype(dtype)

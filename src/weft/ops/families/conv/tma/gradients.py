@@ -150,7 +150,7 @@ def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
 
 
 @dataclass(frozen=True)
-class Operands:
+class GradientOperands:
     """The tensors of a pass as the kernel reads them.
 
     prepare  makes the launches that bring them into this order; this compiles their kernels
@@ -181,7 +181,7 @@ class Operands:
         return g.k * g.taps * self.x.padded
 
 
-def _packed(job: ConvJob) -> Operands:
+def _packed(job: ConvJob) -> GradientOperands:
     g = job.geometry
     dy = pack.images(job, job.first, g.y, job.scratch_at())
     x = pack.images(job, job.second, g.x, job.scratch_at(dy.size > 0))
@@ -195,10 +195,12 @@ def _packed(job: ConvJob) -> Operands:
         return added(job, parts, g.k * g.taps * x.padded, count, transpose)
 
     directions = Directions(g, False)
-    return Operands(job, directions, dy, x, packing.steps, add, packing.buffers, packing.cost)
+    return GradientOperands(
+        job, directions, dy, x, packing.steps, add, packing.buffers, packing.cost
+    )
 
 
-def _widened(job: ConvJob) -> Operands | None:
+def _widened(job: ConvJob) -> GradientOperands | None:
     """The operands of a pass of few channels."""
     made = widened(job)
     if made is None:
@@ -214,10 +216,10 @@ def _widened(job: ConvJob) -> Operands | None:
     buffers = (*packing.buffers, made.buffer(x))
     cost = packing.cost + made.cost
     directions = Directions(made.geometry, False)
-    return Operands(job, directions, dy, x, prepare, made.narrow, buffers, cost)
+    return GradientOperands(job, directions, dy, x, prepare, made.narrow, buffers, cost)
 
 
-def _candidates(way: Operands) -> Iterator[Candidate]:
+def _candidates(way: GradientOperands) -> Iterator[Candidate]:
     job, directions, gpu = way.job, way.directions, way.job.gpu
     groups = grouping(directions, way.x.padded) if directions.fits() else None
     if groups is None:
@@ -249,14 +251,16 @@ def _position_tiles(directions: Directions) -> Iterator[TileBox]:
         yield from (directions.tile(w, 1, 1) for w in FLAT)
 
 
-def _tiles(way: Operands, groups: Grouping, block: Block) -> tuple[int, int, int]:
+def _tiles(way: GradientOperands, groups: Grouping, block: Block) -> tuple[int, int, int]:
     """Tiles of the weights along channels of dy, channels of x, and groups of slabs."""
     g = way.directions.geometry
     across = cdiv(len(groups.groups), block.across)
     return cdiv(g.k, CHUNK * block.down), cdiv(way.x.padded, groups.channels), across
 
 
-def _blocks(way: Operands, groups: Grouping, stage: Stage, tile: TileBox) -> Iterator[Block]:
+def _blocks(
+    way: GradientOperands, groups: Grouping, stage: Stage, tile: TileBox
+) -> Iterator[Block]:
     """The shapes of blocks whose stages fit, with parts that fill the GPU."""
     g, gpu, slabs = way.directions.geometry, way.job.gpu, groups.first + groups.second
     count, wide = len(groups.groups), slabs == MOST_SLABS
@@ -276,7 +280,7 @@ def _blocks(way: Operands, groups: Grouping, stage: Stage, tile: TileBox) -> Ite
             yield block._replace(splits=splits, cluster=cluster, direct=direct)
 
 
-def _shared(way: Operands, groups: Grouping, stage: Stage, block: Block) -> int:
+def _shared(way: GradientOperands, groups: Grouping, stage: Stage, block: Block) -> int:
     """Bytes of shared memory: the stages, or later the results that a cluster adds."""
     ring = block.stages * (block.down * stage.dy_slot + len(groups.planes) * stage.x_slot)
     results = block.across * block.down * CHUNK * CHUNK * (groups.first + groups.second) * 4
@@ -286,7 +290,9 @@ def _shared(way: Operands, groups: Grouping, stage: Stage, block: Block) -> int:
     return SLOT + max(ring, results + (rows if block.direct else 0))
 
 
-def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: TileBox) -> float:
+def _seconds(
+    way: GradientOperands, groups: Grouping, stage: Stage, block: Block, tile: TileBox
+) -> float:
     """Modelled seconds of the products."""
     gpu, r = way.job.gpu, model.RATES
     slabs, consumers = groups.first + groups.second, block.across * block.down
@@ -300,7 +306,9 @@ def _seconds(way: Operands, groups: Grouping, stage: Stage, block: Block, tile: 
     return r.start + most * (cdiv(positions, block.splits) * one + store) / r.clock
 
 
-def _plan(way: Operands, groups: Grouping, tile: TileBox, stage: Stage, block: Block) -> Plan:
+def _plan(
+    way: GradientOperands, groups: Grouping, tile: TileBox, stage: Stage, block: Block
+) -> Plan:
     job, directions, g = way.job, way.directions, way.directions.geometry
     size = block.splits // block.cluster * way.size
     buffers = (*way.buffers, Buffer((size,), torch.float32))

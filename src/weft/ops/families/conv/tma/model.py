@@ -21,7 +21,7 @@ BARRIERS = 1024
 MOST_PLANES, MOST_STAGES = 4, 8
 
 
-class Shape(NamedTuple):
+class WarpgroupShape(NamedTuple):
     """The warpgroups of a block along channels and positions; blocks that share an SM.
 
     widest  positions of a warpgroup, at most: the registers of a thread at launch, 65,536 for all
@@ -51,10 +51,10 @@ class Shape(NamedTuple):
 
 
 SHAPES = (
-    Shape(channels=1, positions=1, resident=2, widest=200),
-    Shape(channels=2, positions=1, resident=2, widest=104),
-    Shape(channels=2, positions=1, resident=1, widest=256),
-    Shape(channels=1, positions=2, resident=1, widest=256),
+    WarpgroupShape(channels=1, positions=1, resident=2, widest=200),
+    WarpgroupShape(channels=2, positions=1, resident=2, widest=104),
+    WarpgroupShape(channels=2, positions=1, resident=1, widest=256),
+    WarpgroupShape(channels=1, positions=2, resident=1, widest=256),
 )
 
 
@@ -79,7 +79,9 @@ class Rings(NamedTuple):
     shared: int
 
 
-def rings(shape: Shape, tile: TileBox, width: int, load: Load, gpu: Target) -> Rings | None:
+def rings(
+    shape: WarpgroupShape, tile: TileBox, width: int, load: Load, gpu: Target
+) -> Rings | None:
     """The rings that fit: those in which copies are the longest ahead. None if none fits."""
     room = block_room(gpu, shape.resident) - SLOT - shape.staging(width)
     slot = tile.slot(width * shape.positions)
@@ -123,9 +125,13 @@ RATES = Rates(
     clock=1.755e9, width=0.5, reach=0.97, shared=120.0, l2=32.0, step=40.0, least=440.0,
     start=3.8e-6, store=(600.0, 12.8),
 )  # fmt: skip
+SHARING = 1.15
+"""Factor on the time of blocks that share an SM: they compete for what arrives."""
 
 
-def seconds(shape: Shape, tile: TileBox, width: int, works: int, load: Load, gpu: Target) -> float:
+def seconds(
+    shape: WarpgroupShape, tile: TileBox, width: int, works: int, load: Load, gpu: Target
+) -> float:
     """Modelled seconds of a launch, of `works` tiles."""
     r = RATES
     # Blocks that share an SM share its tensor cores and what arrives.
@@ -135,4 +141,5 @@ def seconds(shape: Shape, tile: TileBox, width: int, works: int, load: Load, gpu
     step = max(products * width * r.width / r.reach + r.step, reads, r.least)
     arrives = sharing * (load.planes * tile.plane * ROW + load.taps * shape.stage)
     one = max(load.taps * step, arrives / r.l2) + r.store[0] + r.store[1] * width
+    one *= SHARING if sharing > 1 else 1.0
     return r.start + cdiv(works, sharing * gpu.sms) * one / r.clock

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
+
+import torch
 
 from weft.kernels import cdiv
 from weft.kernels.structs import Int, LongLong, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.plan import Buffer, Map, Plan, Pointer, Step
+from weft.ops.core.plan import Buffer, Layout, Map, Plan, Pointer, Step
 from weft.ops.families.conv import pack
 from weft.ops.families.conv.implicit import INDEX
 from weft.ops.families.conv.job import ConvJob, Tensor
-from weft.ops.families.conv.tma.products import HALVES
-from weft.ops.families.matmul.matmul import candidates_of
+from weft.ops.families.conv.tma.products import preceded
+from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.matmul.product import Bias, Operand, Product
 
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MOST_SHARED = 48 << 10
 """Bytes of the patches of a block."""
-VECTOR = 8
-"""Elements of 16 bytes."""
 LEAST_BLOCKS = 4
 """Blocks for each SM, where there are as many patches."""
 COPY_REACH = 0.6
 """Share of the memory's rate that the copies reach; not fitted to a record."""
-MOST = 6
-"""Candidates of the product."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +47,24 @@ class Patches(Struct):
 
 
 def applies(job: ConvJob) -> bool:
-    """True for windows that touch but do not overlap, of 16-bit elements."""
+    """True for windows that touch but do not overlap."""
     g = job.geometry
     if g.groups > 1 or g.taps == 1 or g.stride != (g.r, g.s) or g.pad != (0, 0):
         return False
     rows = g.n * g.p * g.q
     small = max(rows, g.k) * _pitch(job) < INDEX and _smallest(job) <= MOST_SHARED
-    return g.dilation == (1, 1) and job.out.dtype in HALVES and small and not job.before
+    return g.dilation == (1, 1) and job.out.dtype in DTYPES and small and not job.before
 
 
 def _pitch(job: ConvJob) -> int:
     """Elements of a row of the matrix."""
-    g = job.geometry
-    return cdiv(g.c * g.taps, VECTOR) * VECTOR
+    g, each = job.geometry, pack.vector(job)
+    return cdiv(g.c * g.taps, each) * each
 
 
 def _smallest(job: ConvJob) -> int:
     """Bytes of one patch in shared memory."""
-    g = job.geometry
-    return 2 * g.c * g.taps + 2 * VECTOR * g.c * g.r
+    return _room(job, 1)
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class Matrix:
     def cost(self) -> float:
         """Seconds of a copy into, or from, the matrix."""
         gpu = self.job.gpu
-        return gpu.launch + 4 * self.size / (gpu.bandwidth * COPY_REACH)
+        return gpu.launch + 2 * self._size * self.size / (gpu.bandwidth * COPY_REACH)
 
     @property
     def buffer(self) -> Buffer:
@@ -114,19 +111,24 @@ class Matrix:
         return Operand(place, self.shape[1], 1, batch, 16)
 
     def _line(self) -> int:
-        g = self.job.geometry
+        g, vector = self.job.geometry, pack.vector(self.job)
         each = self.across * g.s * (g.c if self.last else 1)
-        return cdiv(each, VECTOR) * VECTOR + VECTOR  # lines begin in other banks
+        return cdiv(each, vector) * vector + vector  # lines begin in other banks
 
     def _wide(self) -> int:
         """Elements of lines that are aligned together."""
         g, (image, channel, row, _) = self.job.geometry, self.images.images.strides
-        each = g.s * (g.c if self.last else 1)
-        lengths = (each, g.r * row, row, image, VECTOR if self.last else channel)
-        wide = math.gcd(VECTOR, *lengths)
-        while 2 * wide > self.images.images.aligned:
+        each, vector = g.s * (g.c if self.last else 1), pack.vector(self.job)
+        lengths = (each, g.r * row, row, image, vector if self.last else channel)
+        wide = math.gcd(vector, *lengths)
+        while wide * self._size > self.images.images.aligned:
             wide //= 2
         return wide
+
+    @property
+    def _size(self) -> int:
+        """Bytes of an element."""
+        return int(self.job.out.dtype.itemsize)
 
     def step(self, kernel: str, more: int, *args: Any) -> Step:
         """A launch, with so many blocks of filters."""
@@ -140,7 +142,7 @@ class Matrix:
             g.p, g.q, self.across, cdiv(g.q, self.across), self._line(), self.shape[1], self.blocks,
             *strides[:3],
         )  # fmt: skip
-        shared = 2 * self._line() * g.r * (1 if self.last else g.c)
+        shared = self._size * self._line() * g.r * (1 if self.last else g.c)
         grid = (self.blocks + more,)
         return Step(made, grid, (256,), (*args, problem.pack()), shared, early=True)
 
@@ -161,8 +163,9 @@ def _matrix(job: ConvJob, images: Tensor, filters_last: bool) -> Matrix | None:
 
 
 def _room(job: ConvJob, across: int) -> int:
+    """Bytes of so many patches in shared memory: lines of at most two vectors more."""
     g = job.geometry
-    return 2 * (across * g.s * g.c * g.r + 2 * VECTOR * g.c * g.r)
+    return int(job.out.dtype.itemsize) * across * g.c * g.taps + 32 * g.c * g.r
 
 
 def _filters_last(weight: Tensor) -> bool:
@@ -187,6 +190,33 @@ def _filters(job: ConvJob, place: Pointer) -> Filters:
     if g.c * g.taps == pitch and job.second.images.aligned == 16:
         return Filters(Operand(job.second.pointer, pitch, 1, 0, 16), ())
     return Filters(Operand(place, pitch, 1, 0, 16), (Buffer((g.k, pitch), job.out.dtype),))
+
+
+class Pixels(NamedTuple):
+    """dy as rows of a matrix, pixels with their channels: as it is, or copied."""
+
+    pointer: Pointer
+    buffers: tuple[Buffer, ...]
+    cost: float
+    steps: Callable[[], tuple[Step, ...]]
+
+
+def _pixels(job: ConvJob, place: Pointer) -> Pixels | None:
+    """The pixels of dy, at `place` if they are copied; None if channels are no whole vectors."""
+    g, dtype = job.geometry, job.out.dtype
+    if dtype is torch.float32:  # a packed float32 would be rounded to tf32
+        sn, sc, sh, sw = job.first.images.strides
+        view = Layout(dtype, (g.n, g.p, g.q, g.k), (sn, sh, sw, sc), job.first.images.aligned)
+        if view.contiguous and view.aligned == 16:
+            return Pixels(job.first.pointer, (), 0.0, tuple)
+        copy = contiguous(view, job.first.pointer, place, job.gpu)
+        buffer = Buffer((view.numel,), dtype)
+        return Pixels(place, (buffer,), copy.cost, lambda: tuple(copy.steps))
+    dy = pack.images(job, job.first, g.y, place)
+    packing = pack.Packing(job, (dy,))
+    if (dy.images.strides[1], dy.padded) != (1, g.k):
+        return None
+    return Pixels(dy.pointer, packing.buffers, packing.cost, packing.steps)
 
 
 def forward(job: ConvJob, request: Request) -> list[Candidate]:
@@ -222,7 +252,7 @@ def forward(job: ConvJob, request: Request) -> list[Candidate]:
         )
         return (made.step("gather_patches", g.k if filters.copied else 0, *args),)
 
-    return _candidates(product, request, job.cost + made.cost, gather)
+    return preceded("patches", product, request, job.cost + made.cost, gather)
 
 
 def backward_input(job: ConvJob, request: Request) -> list[Candidate]:
@@ -233,9 +263,8 @@ def backward_input(job: ConvJob, request: Request) -> list[Candidate]:
     made = _matrix(job, job.result, _filters_last(job.second))
     if made is None:
         return []
-    dy = pack.images(job, job.first, g.y, job.scratch_at())
-    packing = pack.Packing(job, (dy,))
-    if (dy.images.strides[1], dy.padded) != (1, g.k):
+    dy = _pixels(job, job.scratch_at())
+    if dy is None:
         return []
     inputs = len(request.inputs)
     rows, depth = made.shape[0], g.c * g.taps
@@ -248,7 +277,7 @@ def backward_input(job: ConvJob, request: Request) -> list[Candidate]:
     # The product's result is a buffer: that of the pass is number `inputs`, others follow.
     product = Product(
         1, rows, depth, g.k, left, weight, None, made.shape[1], 1, 0, made.buffer,
-        scratch=(*job.scratch, *packing.buffers), inputs=inputs,
+        scratch=(*job.scratch, *dy.buffers), inputs=inputs,
     )  # fmt: skip
 
     def after(plan: Plan) -> Plan:
@@ -256,8 +285,8 @@ def backward_input(job: ConvJob, request: Request) -> list[Candidate]:
         last = made.step("scatter_patches", 0, Pointer(inputs + 1), Pointer(inputs))
         return Plan((*steps, last), (out,), (*plan.outputs, *plan.scratch))
 
-    cost = job.cost + packing.cost + made.cost
-    return _candidates(product, request, cost, packing.steps, after)
+    cost = job.cost + dy.cost + made.cost
+    return preceded("patches", product, request, cost, dy.steps, after)
 
 
 def backward_weight(job: ConvJob, request: Request) -> list[Candidate]:
@@ -268,40 +297,22 @@ def backward_weight(job: ConvJob, request: Request) -> list[Candidate]:
     made = _matrix(job, job.second, False)
     if made is None:
         return []
-    dy = pack.images(job, job.first, g.y, job.scratch_at(1))
-    packing = pack.Packing(job, (dy,))
-    if (dy.images.strides[1], dy.padded) != (1, g.k):
+    dy = _pixels(job, job.scratch_at(1))
+    if dy is None:
         return []
     place = job.scratch_at()
     left = Operand(dy.pointer, 1, g.k, 0, 16)
     patches = Operand(place, 1, made.shape[1], 0, 16)
     product = Product(
         1, g.k, g.c * g.taps, made.shape[0], left, patches, None, g.c * g.taps, 1, 0, job.out,
-        scratch=(*job.scratch, made.buffer, *packing.buffers), inputs=len(request.inputs),
+        scratch=(*job.scratch, made.buffer, *dy.buffers), inputs=len(request.inputs),
     )  # fmt: skip
 
     def before() -> tuple[Step, ...]:
         args = (job.second.pointer, None, place, None)
-        return (*packing.steps(), made.step("gather_patches", 0, *args))
+        return (*dy.steps(), made.step("gather_patches", 0, *args))
 
-    return _candidates(product, request, job.cost + packing.cost + made.cost, before)
-
-
-def _candidates(
-    product: Product, request: Request, cost: float, before: Callable[[], tuple[Step, ...]],
-    after: Callable[[Plan], Plan] = lambda plan: plan,
-) -> list[Candidate]:  # fmt: skip
-    """The candidates of a product, with the launches before and after it."""
-
-    def build(of: Candidate) -> Plan:
-        plan = of.build()
-        return after(replace(plan, steps=(*before(), *plan.steps)))
-
-    found = sorted(candidates_of(product, request), key=lambda c: c.cost)[:MOST]
-    return [
-        Candidate(f"patches, {c.name}", cost + c.cost, c.why, functools.partial(build, c))
-        for c in found
-    ]
+    return preceded("patches", product, request, job.cost + dy.cost + made.cost, before)
 
 
 def _moved(step: Step, inputs: int) -> Step:

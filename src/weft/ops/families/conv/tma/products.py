@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
 import torch
 
 from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.plan import Buffer, Layout, Plan, Step
 from weft.ops.families.conv.geometry import dense
 from weft.ops.families.conv.job import ConvJob, Tensor
+from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.matmul.matmul import candidates_of
 from weft.ops.families.matmul.product import Bias, Operand, Product
 
 HALVES = (torch.float16, torch.bfloat16)
+MOST = 6
+"""Candidates of a product that launches precede."""
 
 
 def applies(job: ConvJob) -> bool:
@@ -56,8 +64,10 @@ def windows(job: ConvJob, request: Request, back: bool) -> list[Candidate]:
 def gradients(job: ConvJob, request: Request) -> list[Candidate]:
     """Candidates of the backward pass to the weight, of channels that are innermost."""
     g = job.geometry
-    if not applies(job) or job.before:
+    if job.before:
         return []
+    if not applies(job):
+        return _thinned(job, request)
     if not (_last(job.first, g.n, g.h, g.w) and _last(job.second, g.n, g.h, g.w)):
         return []
     dy, x = (
@@ -68,6 +78,45 @@ def gradients(job: ConvJob, request: Request) -> list[Candidate]:
         1, g.k, g.c, g.n * g.h * g.w, dy, x, None, g.c, 1, 0, job.out, inputs=len(request.inputs)
     )
     return candidates_of(made, request)
+
+
+def _thinned(job: ConvJob, request: Request) -> list[Candidate]:
+    """The same with a stride: the pixels that are read are copied beside each other."""
+    g = job.geometry
+    plain = g.taps == g.groups == 1 and g.pad == (0, 0) and g.sparse
+    if not (plain and job.out.dtype in HALVES and _last(job.first, g.n, g.p, g.q)):
+        return []
+    _, x = job.thinned(job.second)
+    sn, sc, sh, sw = x.images.strides
+    if sc != 1:
+        return []
+    view = Layout(job.out.dtype, (g.n, g.p, g.q, g.c), (sn, sh, sw, sc), x.images.aligned)
+    place, rows = job.scratch_at(), g.n * g.p * g.q
+    copy = contiguous(view, x.pointer, place, job.gpu)
+    column = job.first.images.strides[3]
+    dy = Operand(job.first.pointer, 1, column, 0, job.first.images.aligned)
+    made = Product(
+        1, g.k, g.c, rows, dy, Operand(place, 1, g.c, 0, 16), None, g.c, 1, 0, job.out,
+        scratch=(*job.scratch, Buffer((rows * g.c,), job.out.dtype)), inputs=len(request.inputs),
+    )  # fmt: skip
+    return preceded("thinned", made, request, job.cost + copy.cost, lambda: tuple(copy.steps))
+
+
+def preceded(
+    word: str, product: Product, request: Request, cost: float,
+    before: Callable[[], tuple[Step, ...]], after: Callable[[Plan], Plan] = lambda plan: plan,
+) -> list[Candidate]:  # fmt: skip
+    """The candidates of a product, with the launches before and after it; `word` names these."""
+
+    def build(of: Candidate) -> Plan:
+        plan = of.build()
+        return after(replace(plan, steps=(*before(), *plan.steps)))
+
+    found = sorted(candidates_of(product, request), key=lambda c: c.cost)[:MOST]
+    return [
+        Candidate(f"{word}, {c.name}", cost + c.cost, c.why, functools.partial(build, c))
+        for c in found
+    ]
 
 
 def _last(x: Tensor, n: int, h: int, w: int) -> bool:

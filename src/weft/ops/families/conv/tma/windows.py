@@ -21,7 +21,7 @@ from weft.ops.families.conv.job import ConvJob
 from weft.ops.families.conv.split import cheapest
 from weft.ops.families.conv.tma import model
 from weft.ops.families.conv.tma.boxes import CHUNK, Boxes, Directions, TileBox
-from weft.ops.families.conv.tma.model import Load, Rings, Shape
+from weft.ops.families.conv.tma.model import Load, Rings, WarpgroupShape
 from weft.ops.families.conv.tma.wide_windows import widened
 
 CAPABILITY = (9, 0)
@@ -34,7 +34,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Operands:
+class WindowOperands:
     """The tensors of a pass as the kernel reads them.
 
     prepare  makes the launches that bring them into this order; this compiles their kernels
@@ -60,7 +60,7 @@ class Operands:
         return g.c if self.directions.back else g.k
 
 
-def _packed(job: ConvJob, back: bool) -> Operands:
+def _packed(job: ConvJob, back: bool) -> WindowOperands:
     g = job.geometry
     x = pack.images(job, job.first, g.y if back else g.x, job.scratch_at())
     # Weights are [K][tap][C] in both passes.
@@ -68,10 +68,10 @@ def _packed(job: ConvJob, back: bool) -> Operands:
     weights = pack.weights(job, cdiv(g.c, each) * each, False, job.scratch_at(x.size > 0))
     packing = pack.Packing(job, (x,), weights)
     directions = Directions(g, back)
-    return Operands(job, directions, x, weights, packing.steps, packing.buffers, packing.cost)
+    return WindowOperands(job, directions, x, weights, packing.steps, packing.buffers, packing.cost)
 
 
-def _widened(job: ConvJob) -> Operands | None:
+def _widened(job: ConvJob) -> WindowOperands | None:
     """The operands of a forward pass of few channels."""
     made = widened(job)
     if made is None:
@@ -83,7 +83,7 @@ def _widened(job: ConvJob) -> Operands | None:
 
     buffers = (made.buffer(x), made.buffer(filters))
     directions = Directions(made.geometry, False)
-    return Operands(job, directions, x, filters, prepare, buffers, made.cost)
+    return WindowOperands(job, directions, x, filters, prepare, buffers, made.cost)
 
 
 def windows(job: ConvJob, back: bool, most: int = 4) -> list[Candidate]:
@@ -100,7 +100,7 @@ def windows(job: ConvJob, back: bool, most: int = 4) -> list[Candidate]:
     return cheapest((c for way in ways if way for c in _candidates(way)), most)
 
 
-def _candidates(way: Operands) -> Iterator[Candidate]:
+def _candidates(way: WindowOperands) -> Iterator[Candidate]:
     job, directions, gpu = way.job, way.directions, way.job.gpu
     if not directions.fits():
         return
@@ -130,7 +130,9 @@ def _candidates(way: Operands) -> Iterator[Candidate]:
             yield Candidate(name, cost, why, build)
 
 
-def _kernel(job: ConvJob, back: bool, shape: Shape, width: int, rings: Rings, last: bool) -> Kernel:
+def _kernel(
+    job: ConvJob, back: bool, shape: WarpgroupShape, width: int, rings: Rings, last: bool
+) -> Kernel:
     words = (*shape[:2], width, rings.planes, rings.stages, shape.resident, back, last)
     name = source.template("tma", source.ctype(job.out.dtype), *words)
     return source.kernel("conv/tma.cu", name, **Boxes.define())
@@ -164,7 +166,9 @@ def weight_map(weights: pack.Packed, g: Geometry, dtype: torch.dtype, rows: int)
     return Map(weights.pointer, request)
 
 
-def _plan(way: Operands, shape: Shape, tile: TileBox, width: int, rings: Rings) -> Plan:
+def _plan(
+    way: WindowOperands, shape: WarpgroupShape, tile: TileBox, width: int, rings: Rings
+) -> Plan:
     job, directions, g = way.job, way.directions, way.directions.geometry
     back, gpu, dtype = directions.back, job.gpu, job.out.dtype
     source_shape, target = (g.y, g.x) if back else (g.x, g.y)

@@ -210,10 +210,10 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// ---- operands with another innermost dimension than the output
-// --------------------------------------------------- The output's innermost dimension is q; a
-// transposed operand's is p. A block computes a tile of P x Q: it reads rows along p into shared
-// memory and writes rows along q, whose size is a multiple of VQ. Other dimensions are the batch.
+// ---- operands with another innermost dimension than the output ----------------------------------
+// The output's innermost dimension is q; a transposed operand's is p. A block computes a tile of P
+// x Q: it reads rows along p into shared memory and writes rows along q, whose size is a multiple
+// of VQ. Other dimensions are the batch.
 template <int BATCH>
 struct TransposeShape {
     long long p, q, tiles_p, tiles_q;  // sizes, and numbers of tiles

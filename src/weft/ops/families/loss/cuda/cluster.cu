@@ -23,6 +23,7 @@ __global__ void __launch_bounds__(G, 1536 / G)
     cluster_rows(const T* x, const L* target, const T* weight, const T* upstream,
                  const float* total, T* loss, float2* partials, T* gradient, int each,
                  const Classes c) {
+    take_turn();
     extern __shared__ __align__(16) char memory[];
     long long row = blockIdx.x / cluster_blocks();
     const T* from = x + row * c.stride;

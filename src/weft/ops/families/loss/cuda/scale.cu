@@ -5,8 +5,8 @@
 
 using namespace weft;
 
-template <class T, int V>
-__global__ void __launch_bounds__(256) scale(T* x, const T* factor, long long n) {
+template <class T, class F, int V>
+__global__ void __launch_bounds__(256) scale(T* x, const F* factor, long long n) {
     take_turn();
     float by = to<float>(*factor);
     if (by == 1) return;

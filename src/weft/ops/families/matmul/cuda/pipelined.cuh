@@ -64,6 +64,11 @@ struct BoxSide {
     }
 };
 
+// No other products.
+struct NoMore {
+    __device__ void operator()(int, unsigned long long, bool) const {}
+};
+
 // A tile of BM x BN results. A consumer, a warpgroup, has DOWN times 64 of its rows, and a warp 16
 // of each 64.
 template <class T, int BM, int BN, int STAGES, bool A_KMAJOR, bool B_KMAJOR, int DOWN = 1>
@@ -93,15 +98,20 @@ struct PipelinedTile {
             B::load(tile + A::BYTES, b, full, column, k, batch.y);
         }
     }
-    __device__ void multiply_stage(unsigned tile, int consumer, bool fresh) {
+    // `more` starts other products of the same rows of A: those of of[i] have descriptor `a`.
+    template <class More = NoMore>
+    __device__ void multiply_stage(unsigned tile, int consumer, bool fresh, More more = {}) {
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < 64; k += 16)
 #pragma unroll
-            for (int i = 0; i < DOWN; ++i)
+            for (int i = 0; i < DOWN; ++i) {
+                unsigned long long a = A::operand(tile, (consumer * DOWN + i) * 64, k);
+                bool accumulate = !fresh || k > 0;
                 Elements<T>::template multiply<A::TRANSPOSE, B::TRANSPOSE>(
-                    of[i], A::operand(tile, (consumer * DOWN + i) * 64, k),
-                    B::operand(tile + A::BYTES, 0, k), !fresh || k > 0);
+                    of[i], a, B::operand(tile + A::BYTES, 0, k), accumulate);
+                more(i, a, accumulate);
+            }
         wgmma_commit();
     }
     static __device__ void release(Ring& stages, int stage) {
@@ -109,11 +119,12 @@ struct PipelinedTile {
     }
     // Products of one step are under way while the next ones are issued; then the stage before is
     // free.
-    __device__ void start(unsigned ring, Ring& stages, int consumer, int steps) {
+    template <class More = NoMore>
+    __device__ void start(unsigned ring, Ring& stages, int consumer, int steps, More more = {}) {
 #pragma unroll 1
         for (int step = 0; step < steps; ++step, turn.next()) {
             stages.wait_full(turn);
-            multiply_stage(ring + turn.stage * STAGE, consumer, step == 0);
+            multiply_stage(ring + turn.stage * STAGE, consumer, step == 0, more);
             wgmma_wait<1>();
             if (step) release(stages, turn.before());
         }

@@ -1,7 +1,7 @@
 // Products of fp8 on Hopper: C = (A scale_a) (B scale_b) + bias, with scales of whole operands, of
 // rows of A and columns of B, or of blocks of 128 of K.
 #include "k_major.cuh"
-#include "pipelined.cu"
+#include "multiply_tiles.cuh"
 
 // Sums. FAST: those of all K by the tensor cores, which keep 13 bits below the largest term.
 // PARTS: those of each 128 of K are added in single precision. BLOCKS: so are they, after each
@@ -101,136 +101,67 @@ struct StageScales {
     }
 };
 
-// A tile whose sums of each step of K are added to others in single precision. The products of
-// other warpgroups cover the additions. Two steps at a time were slower, and so was one half of a
-// tile beside the sums of the other.
-template <class E, int BM, int BN, int STAGES, int SUMS, bool EACH>
-struct TileInParts : PipelinedTile<E, BM, BN, STAGES, true, true> {
-    using G = PipelinedTile<E, BM, BN, STAGES, true, true>;
-    using Of = StageScales<BM, BN, EACH>;
+// How the sums of a tile are made and scaled: see ScaledSums, and TensorSums of multiply_tiles.cuh.
+// EACH: columns of a tile differ in their scales.
+template <class E, class S, int SUMS, bool EACH>
+struct Scaled : TensorSums<E, S, true, true> {
+    using Tile = typename TensorSums<E, S, true, true>::Tile;
+    using Ring = typename Tile::Ring;
+    using Of = StageScales<S::BM, S::BN, EACH>;
+    static constexpr int COLUMNS = S::Shares::MINE * 8;
+    static constexpr int BYTES = 4 * (SUMS == BLOCKS ? S::STAGES * Of::COUNT
+                                      : EACH         ? S::WARPS * COLUMNS
+                                                     : 0);
+    static constexpr bool FILLS = SUMS == BLOCKS;
 
-    // Products of `steps` steps; their sums are in `of` then. `scales` has those of all stages.
-    template <class Ring>
-    __device__ void multiply_parts(unsigned ring, Ring& stages, int consumer, int steps,
-                                   const float* scales) {
-        float sums[G::ACROSS][4] = {};
+    const float *a, *b;
+    const Scales& s;
+    TileScales<COLUMNS, EACH> of_tile;
+
+    __device__ void fill(unsigned char* room, Ring& stages, Turn<S::STAGES>& turn, const Problem& p,
+                         const Work& work, int begin, int steps) {
+        Of::fill(reinterpret_cast<float*>(room), stages, turn, a, b, s, p, work.row, work.column,
+                 begin, steps);
+    }
+    __device__ void fetch(const Problem& p, const Work&, int row, int column) {
+        if constexpr (SUMS != BLOCKS) of_tile.fetch(a, b, s, p, row, column);
+    }
+    __device__ void start(Tile& tile, unsigned ring, Ring& stages, int consumer, int steps,
+                          unsigned char* room) {
+        if constexpr (SUMS == FAST) tile.start(ring, stages, consumer, steps);
+        else if constexpr (SUMS == PARTS) multiply_in_parts(tile, ring, stages, consumer, steps);
+        else multiply_blocks(tile, ring, stages, consumer, steps, room);
+    }
+    // As multiply_in_parts; the sums of each step are multiplied by its scales.
+    __device__ void multiply_blocks(Tile& tile, unsigned ring, Ring& stages, int consumer,
+                                    int steps, unsigned char* room) {
+        float sums[Tile::ACROSS][4] = {};
 #pragma unroll 1
-        for (; steps > 0; --steps, this->turn.next()) {
-            int stage = this->turn.stage;
-            const float *columns = scales + stage * Of::COUNT + BM,
-                        *rows = columns - BM + warp_index() * 16;
-            stages.wait_full(this->turn);
-            this->multiply_stage(ring + stage * G::STAGE, consumer, true);
-            float of_rows[2];
-            if constexpr (SUMS == BLOCKS) of_rows[0] = rows[c_row(0)], of_rows[1] = rows[c_row(2)];
+        for (; steps > 0; --steps, tile.turn.next()) {
+            int stage = tile.turn.stage;
+            const float *rows = reinterpret_cast<float*>(room) + stage * Of::COUNT,
+                        *columns = rows + S::BM;
+            stages.wait_full(tile.turn);
+            tile.multiply_stage(ring + stage * Tile::STAGE, consumer, true);
+            rows += warp_index() * 16;
+            float of_rows[2] = {rows[c_row(0)], rows[c_row(2)]};
             wgmma_wait<0>();
-            wgmma_results(this->of[0]);
-            if constexpr (SUMS == BLOCKS) {
-                add_scaled<EACH>(sums, this->of[0], of_rows, columns);
-                __syncwarp();
-                G::release(stages, stage);
-            } else {
-                G::release(stages, stage);
-#pragma unroll
-                for (int n = 0; n < G::ACROSS; ++n)
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) sums[n][i] += this->of[0][n][i];
-            }
+            wgmma_results(tile.of[0]);
+            add_scaled<EACH>(sums, tile.of[0], of_rows, columns);
+            __syncwarp();
+            Tile::release(stages, stage);
         }
-        memcpy(this->of[0], sums, sizeof sums);
+        memcpy(tile.of[0], sums, sizeof sums);
+    }
+    __device__ void finish(Tile& tile, Ring& stages) {
+        if constexpr (SUMS == FAST) tile.finish(stages);
+    }
+    template <int N>
+    __device__ void complete(float (&sums)[N][4], unsigned char* room) {
+        float* mine = reinterpret_cast<float*>(room) + threadIdx.x / 32 * COLUMNS;
+        if constexpr (SUMS != BLOCKS) of_tile.multiply(sums, mine);
     }
 };
-
-// As multiply_tiles of pipelined.cu, for operands E = Fp8<...> and results T. EACH: columns of a
-// tile differ in their scales.
-template <class E, class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, int SUMS,
-          bool EACH, bool TRANSPOSED, bool WHOLE, int BIAS>
-__device__ void multiply_scaled(const OperandMaps& A, const OperandMaps& B, const float* scale_a,
-                                const float* scale_b, const T* bias, T* C, const Scales& s,
-                                const Problem& p) {
-    using G = TileInParts<E, BM, BN, STAGES, SUMS, EACH>;
-    using Results = ResultStore<T, TRANSPOSED, WHOLE, 0, RESIDENT == 1 && BM <= 192 ? 64 : 32>;
-    using R = Registers<BM / 16 + (RESIDENT == 1 ? 4 : 1), RESIDENT>;
-    constexpr int THREADS = BM * 2, COPYING = SUMS == BLOCKS ? 64 : 32;
-    using Shares = ClusterShares<SPLITS, G::ACROSS, THREADS / 32>;
-    constexpr int MINE = Shares::MINE;
-    constexpr int SCALES = SUMS == BLOCKS ? STAGES * G::Of::COUNT
-                           : EACH         ? THREADS / 32 * MINE * 8
-                                          : 0;
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    __shared__ typename G::Ring stages;
-    __shared__ Shares shares;
-    unsigned ring = slab_aligned(shared_address(bytes));
-    unsigned char* start = bytes + (ring - shared_address(bytes));
-    float* scales = reinterpret_cast<float*>(start + STAGES * G::STAGE);
-    Walk<SPLITS> walk(p, G::STEP);
-    if (warpgroup_index() == G::CONSUMERS) {
-        if constexpr (R::MOVED) fewer_registers<R::COPYING>();
-        if (threadIdx.x >= THREADS + COPYING) return;  // an arrival at the cluster's barrier too
-        if (threadIdx.x == THREADS) {
-            prefetch_map(A.whole), prefetch_map(B.whole);
-            if (SPLITS > 1) shares.init();
-            stages.init(SUMS == BLOCKS ? 33 : 1, G::CONSUMERS * 4);
-        }
-        __syncwarp();
-        if (SPLITS > 1) cluster_arrive();
-        bool of_scales = SUMS == BLOCKS && threadIdx.x >= THREADS + 32;
-        if (of_scales) barrier_sync<THREADS + COPYING>(2);
-        else barrier_arrive<THREADS + COPYING>(2);
-        if (!of_scales && threadIdx.x != THREADS) return;
-        wait_for_kernels();
-        Turn<STAGES> turn;
-        while (walk.next()) {
-            Work work = Work::number<BM, BN>(walk.at, p);
-            if (of_scales)
-                G::Of::fill(scales, stages, turn, scale_a, scale_b, s, p, work.row, work.column,
-                            walk.begin, walk.steps);
-            else
-                G::fill(A, B, ring, stages, turn, work.row, work.column, make_int2(0, 0),
-                        walk.begin * G::STEP, walk.steps);
-        }
-        if (of_scales) wait_all_copies();
-        return;
-    }
-    if constexpr (R::MOVED) more_registers<R::COMPUTING>();
-    if (SPLITS > 1) cluster_arrive();
-    barrier_sync<THREADS + COPYING>(2);
-    start_next_kernel();
-    wait_for_kernels();
-    int consumer = warpgroup_index(), warp = threadIdx.x / 32;
-    G tile;
-    TileBias<T, BIAS, MINE * 8> added;
-    T* staging = reinterpret_cast<T*>(scales + SCALES);
-    T* bias_columns = staging + THREADS / 32 * Results::ELEMENTS;
-    staging += warp * Results::ELEMENTS;
-    while (walk.next()) {
-        Work work = Work::number<BM, BN>(walk.at, p);
-        int row = work.row + warp * 16,
-            column = work.column + (SPLITS > 1 ? Shares::first() * 8 : 0);
-        TileScales<MINE * 8, EACH> of_tile;
-        added.fetch(bias, bias_columns + warp * MINE * 8, p, row, column);
-        if constexpr (SUMS != BLOCKS) of_tile.fetch(scale_a, scale_b, s, p, row, column);
-        if constexpr (SUMS == FAST) {
-            tile.start(ring, stages, consumer, walk.steps);
-            tile.finish(stages);
-        } else {
-            tile.multiply_parts(ring, stages, consumer, walk.steps, scales);
-        }
-        added.share();
-        auto finish = [&](auto& sums) {
-            if constexpr (SUMS != BLOCKS) of_tile.multiply(sums, scales + warp * MINE * 8);
-            Results::store(sums, staging, C, added, p, row, column);
-        };
-        if constexpr (SPLITS == 1) {
-            finish(tile.of[0]);
-        } else {
-            float sums[MINE][4];
-            void* beside = bias_columns + THREADS / 32 * MINE * 8;
-            float4* room = reinterpret_cast<float4*>(Shares::REPLACES ? start : beside);
-            if (shares.add(tile.of[0], sums, room)) finish(sums);
-        }
-    }
-}
 
 // A block for an SM, and RESIDENT blocks for an SM: see pipelined.cu.
 template <class E, class T, int BM, int BN, int STAGES, int SPLITS, int SUMS, bool EACH,
@@ -238,8 +169,9 @@ template <class E, class T, int BM, int BN, int STAGES, int SPLITS, int SUMS, bo
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     scaled(MAPS, const float* scale_a, const float* scale_b, const T* bias, T* C,
            const __grid_constant__ Scales s, const __grid_constant__ Problem p) {
-    multiply_scaled<E, T, BM, BN, STAGES, 1, SPLITS, SUMS, EACH, TRANSPOSED, WHOLE, BIAS>(
-        {A, A_edge, p.M}, {B, B_edge, p.N}, scale_a, scale_b, bias, C, s, p);
+    using S = Schedule<BM, BN, STAGES, 1, SPLITS>;
+    Scaled<E, S, SUMS, EACH> sums{{}, scale_a, scale_b, s};
+    multiply_tiles<S, Results<T, TRANSPOSED, WHOLE, 0, BIAS>>(OF_MAPS, A, bias, C, p, sums);
 }
 
 template <class E, class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, int SUMS,
@@ -247,6 +179,7 @@ template <class E, class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
     scaled_beside(MAPS, const float* scale_a, const float* scale_b, const T* bias, T* C,
                   const __grid_constant__ Scales s, const __grid_constant__ Problem p) {
-    multiply_scaled<E, T, BM, BN, STAGES, RESIDENT, SPLITS, SUMS, EACH, TRANSPOSED, WHOLE, BIAS>(
-        {A, A_edge, p.M}, {B, B_edge, p.N}, scale_a, scale_b, bias, C, s, p);
+    using S = Schedule<BM, BN, STAGES, RESIDENT, SPLITS>;
+    Scaled<E, S, SUMS, EACH> sums{{}, scale_a, scale_b, s};
+    multiply_tiles<S, Results<T, TRANSPOSED, WHOLE, 0, BIAS>>(OF_MAPS, A, bias, C, p, sums);
 }

@@ -40,30 +40,46 @@ __device__ void turn_tile(const G& tile, T* mine, const T* bias, const Problem& 
 
 // Stores `rows` rows of up to WN elements that begin anywhere, PITCH apart in shared memory: a lane
 // stores words of two elements, at even places of memory, from two words of the tile; the elements
-// before the first and after the last of them are stored alone.
+// before the first and after the last of them are stored alone. Several words are read before the
+// first is stored: the compiler does not move reads past stores.
 template <int WN, int PITCH, class T>
 __device__ void store_rows_anywhere(const T* mine, T* to, long long pitch, int rows, int columns) {
-    constexpr int WORDS = WN / 2, APART = WORDS < 32
-                                              ? 32 / WORDS
-                                              : 1;  // words of a row; rows that are stored at once
-    int lane = threadIdx.x % 32, row = lane / WORDS;
-    T* to_row = to + row * pitch;
-    const unsigned* words = reinterpret_cast<const unsigned*>(mine) + row * (PITCH / 2);
-#pragma unroll 4
-    for (; row < rows; row += APART, to_row += APART * pitch, words += APART * (PITCH / 2)) {
-        int odd = reinterpret_cast<size_t>(to_row) / 2 % 2;
+    constexpr int WORDS = WN / 2, ACROSS = WORDS < 32 ? WORDS : 32, EACH = WORDS / ACROSS,
+                  APART = 32 / ACROSS, TOGETHER = 4;  // rows that are stored at once, and read
+    static_assert(WORDS % ACROSS == 0, "whole rows of words");
+    int lane = threadIdx.x % 32;
+    for (int r0 = lane / ACROSS; r0 < rows; r0 += APART * TOGETHER) {
+        unsigned words[TOGETHER][EACH];
 #pragma unroll
-        for (int w = lane % WORDS; w < WORDS; w += 32) {
-            int e = 2 * w + odd;
-            // What lies behind the last column was not written.
-            unsigned low = e < columns ? words[w] : 0;
-            unsigned high = odd && e + 1 < columns ? words[w + 1] : 0;
-            unsigned word = __funnelshift_r(low, high, odd * 16);
-            if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
-            else if (e < columns)
-                *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
-            if (odd && w == 0 && columns > 0)
-                to_row[0] = mine[(words - reinterpret_cast<const unsigned*>(mine)) * 2];
+        for (int i = 0; i < TOGETHER; ++i) {
+            int row = r0 + i * APART;
+            int odd = reinterpret_cast<size_t>(to + row * pitch) / 2 % 2;
+            const unsigned* from = reinterpret_cast<const unsigned*>(mine + row * PITCH);
+#pragma unroll
+            for (int n = 0; n < EACH; ++n) {
+                int w = lane % ACROSS + n * ACROSS, e = 2 * w + odd;
+                // What lies behind the last column was not written.
+                unsigned low = row < rows && e < columns ? from[w] : 0;
+                unsigned high = odd && row < rows && e + 1 < columns ? from[w + 1] : 0;
+                words[i][n] = __funnelshift_r(low, high, odd * 16);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            int row = r0 + i * APART;
+            if (row >= rows) break;
+            T* to_row = to + row * pitch;
+            int odd = reinterpret_cast<size_t>(to_row) / 2 % 2;
+#pragma unroll
+            for (int n = 0; n < EACH; ++n) {
+                int w = lane % ACROSS + n * ACROSS, e = 2 * w + odd;
+                unsigned word = words[i][n];
+                if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
+                else if (e < columns)
+                    *reinterpret_cast<unsigned short*>(to_row + e) =
+                        static_cast<unsigned short>(word);
+                if (odd && w == 0 && columns > 0) to_row[0] = mine[row * PITCH];
+            }
         }
     }
 }
@@ -150,19 +166,18 @@ struct ResultStore {
     template <int COLUMNS>
     static __device__ void write(const T* mine, T* C, const Problem& p, int r0, int c0) {
         int lane = lane_index();
-        if constexpr (TRANSPOSED) {
+        if constexpr (TRANSPOSED && WHOLE) {
             T* to = C + r0 + c0 * p.column_c;
 #pragma unroll
             for (int n = lane; n < COLUMNS * 2; n += 32) {
                 int column = n / 2, row = n % 2 * 8;
-                const T* from = mine + column * PITCH + row;
-                T* there = to + column * p.column_c + row;
-                if (c0 + column < p.N && r0 + row < p.M) {
-                    if constexpr (WHOLE) store_whole(there, load<8>(from));
-                    else
-                        for (int i = 0; i < min(8, p.M - r0 - row); ++i) there[i] = from[i];
-                }
+                if (c0 + column < p.N && r0 + row < p.M)
+                    store_whole(to + column * p.column_c + row,
+                                load<8>(mine + column * PITCH + row));
             }
+        } else if constexpr (TRANSPOSED) {
+            store_rows_anywhere<16, PITCH>(mine, C + r0 + c0 * p.column_c, p.column_c,
+                                           min(COLUMNS, p.N - c0), min(16, p.M - r0));
         } else if constexpr (WHOLE) {
             constexpr int VECTORS = COLUMNS / 8;
 #pragma unroll

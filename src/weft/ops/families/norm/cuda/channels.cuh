@@ -5,6 +5,7 @@
 #pragma once
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 
 #include "moments.cuh"
 
@@ -136,6 +137,7 @@ struct Planes {
     static constexpr int V = V_, K = V, THREADS = THREADS_;
     static constexpr bool FLAT = true, RAGGED = false, FOLDED = true;
     int channel, tile, part, t, vector, deep, i, end, plane, fold, width;
+    int before, begins;  // channels before the vector, and its first element in its plane
     long long channels;
     bool there;
 
@@ -146,6 +148,7 @@ struct Planes {
         t = threadIdx.x / width, vector = threadIdx.x % width, deep = THREADS / width;
         there = t < deep;
         i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
+        before = vector * V / plane, begins = vector * V - before * plane;
     }
     template <int N>
     __device__ int take(Spot (&at)[N]) {
@@ -164,7 +167,10 @@ struct Planes {
     }
     __device__ long long element(int i, int c) const { return (i * channels + c) * plane; }
     __device__ int elements_each() const { return plane; }
-    __device__ int real(int k) const { return channel + (vector * V + k) / plane; }
+    __device__ int real(int k) const {
+        if (plane >= V) return channel + before + (begins + k >= plane);
+        return channel + before + (begins + k) / plane;
+    }
     __device__ int joined(int) const { return channel + warp_index(); }
     __device__ long long origin(int c) const { return c * (long long)plane; }
 

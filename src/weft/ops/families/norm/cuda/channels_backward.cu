@@ -1,51 +1,20 @@
-// Gradients of batch norm. With z = (x - mean) / sqrt(var + eps) and m elements in a channel
-//   dw = sum(dy * z), db = sum(dy)
-//   dx = w / sqrt(var + eps) * (dy - db / m - z * dw / m) where mean and var are those of x, else
-//   without the sums
-#include "channels.cuh"
+// Gradients of batch norm; channel_sums.cuh has the formulas.
+#include "channel_sums.cuh"
 
-struct Sums {
-    float dw = 0, db = 0;
-    __device__ void add(const Sums& other) { dw += other.dw, db += other.db; }
-};
-
-// sums[channel] in float, and dw and db in the dtype of the weights where they are not null.
 template <class T, class S, class W, class Walk>
 __global__ void __launch_bounds__(256)
     sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw, W* db,
          Sums* found, int* counters, ChannelShape s, float eps) {
-    Walk w(s);
+    take_turn();
+    Walk walk(s);
     constexpr int V = Walk::V, K = Walk::K;
-    Affine<K> a(w, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
+    Affine<K> a(walk, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
     Sums own[K];
-    constexpr int N = IN_FLIGHT<T, V>;
-    Spot at[N];
-    while (int n = w.take(at)) {
-        Vector<T, V> g[N], v[N];
-        load_all(g, dy, at, n);
-        load_all(v, x, at, n);
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            if (i >= n) continue;
-            Vector<float, V> fg = to_floats(g[i]), fv = to_floats(v[i]);
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                int k = Walk::FLAT ? j : 0;
-                own[k].dw += fg[j] * (fv[j] - a.mean[k]);
-                own[k].db += fg[j];
-            }
-        }
-    }
-    int count = w.join_parts(own, found, s.parts, counters);
-#pragma unroll
-    for (int k = 0; k < K; k++) {
-        if (k >= count) continue;
-        int c = w.joined(k);
-        own[k].dw *= rsqrtf(to<float>(var[c]) + eps);
-        sums[c] = own[k];
-        if (dw) dw[c] = to<W>(own[k].dw);
-        if (db) db[c] = to<W>(own[k].db);
-    }
+    auto nothing = [](const Spot&) { return 0; };
+    for_each_pair<IN_FLIGHT<T, V>>(walk, dy, x, nothing,
+                                   [&](const Vector<float, V>& g, const Vector<float, V>& v,
+                                       const Spot&, int) { add_pair<Walk>(own, g, v, a.mean); });
+    put_sums(own, walk, var, sums, dw, db, found, counters, s, eps);
 }
 
 // dx; BATCH: mean and var are those of x.
@@ -53,6 +22,7 @@ template <class T, class S, class W, class Walk, bool BATCH>
 __global__ void __launch_bounds__(256)
     gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w, const Sums* sums,
              T* dx, ChannelShape s, float size, float eps) {
+    take_turn();
     Walk walk(s);
     constexpr int V = Walk::V, K = Walk::K;
     Affine<K> a(walk, mean, var, w, (const W*)nullptr, eps);

@@ -7,6 +7,7 @@ template <class T, class W, int V, bool RAGGED, int G, bool CENTRED>
 __global__ void __launch_bounds__(G, 1536 / G)
     cluster_rows(const T* x, const W* w, const W* b, T* y, float* mean, float* rstd, int n,
                  long long stride, float eps, int each) {
+    take_turn();
     extern __shared__ __align__(16) char memory[];
     long long row = blockIdx.x / cluster_blocks();
     ClusterRow<T, V, !RAGGED, G> part(row, {x + row * stride}, n, each, memory, 0);

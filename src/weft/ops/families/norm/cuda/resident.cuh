@@ -48,6 +48,48 @@ struct Passes {
         for (int n = 0; n < kept; n++) use_kept(n, use);
     }
 
+    // The same two with more for each place, which ahead(spot) loads for several places together:
+    // use(vectors, spot, more).
+    template <class Ahead, class Use>
+    __device__ void first(Ahead ahead, Use use) const {
+        constexpr int GROUPS = 4;
+        for (int group = 0; group * EACH < kept; group += GROUPS) {
+            decltype(ahead(Spot{})) more[GROUPS * EACH];
+#pragma unroll
+            for (int i = 0; i < GROUPS * EACH; i++)
+                if (group * EACH + i < kept) more[i] = ahead(walk.spot(group * EACH + i));
+#pragma unroll
+            for (int g = 0; g < GROUPS; g++) {
+                wait_copies<AHEAD - 1>();
+#pragma unroll
+                for (int e = 0; e < EACH; e++)
+                    if ((group + g) * EACH + e < kept)
+                        use_kept((group + g) * EACH + e, [&](const Vectors& v, const Spot& at) {
+                            use(v, at, more[g * EACH + e]);
+                        });
+                copy(group + g + AHEAD);
+            }
+        }
+        if constexpr (!ALL)
+            for (int n = kept; n < count; n += N) use_loaded(n, 1, count - n, ahead, use);
+    }
+    template <class Ahead, class Use>
+    __device__ void second(Ahead ahead, Use use) const {
+        if constexpr (!ALL)
+            for (int n = count - 1; n >= kept; n -= N) use_loaded(n, -1, n - kept + 1, ahead, use);
+        constexpr int GROUP = 8 / TENSORS;
+        for (int n = 0; n < kept; n += GROUP) {
+            decltype(ahead(Spot{})) more[GROUP];
+#pragma unroll
+            for (int i = 0; i < GROUP; i++)
+                if (n + i < kept) more[i] = ahead(walk.spot(n + i));
+#pragma unroll
+            for (int i = 0; i < GROUP; i++)
+                if (n + i < kept)
+                    use_kept(n + i, [&](const Vectors& v, const Spot& at) { use(v, at, more[i]); });
+        }
+    }
+
     // Stores a result. Where vectors are read again, it leaves the L2 cache to these.
     __device__ void put(T* y, const Spot& at, const Vector<T, V>& v) const {
         if constexpr (!ALL && BYTES == 16)
@@ -82,19 +124,28 @@ private:
     // The first `there` of N vectors from n on.
     template <class Use>
     __device__ void use_loaded(int n, int step, int there, Use use) const {
+        use_loaded(
+            n, step, there, [](const Spot&) { return 0; },
+            [&](const Vectors& v, const Spot& at, int) { use(v, at); });
+    }
+    template <class Ahead, class Use>
+    __device__ void use_loaded(int n, int step, int there, Ahead ahead, Use use) const {
         Spot at[N];
         Vector<T, V> v[TENSORS][N];
+        decltype(ahead(Spot{})) more[N];
 #pragma unroll
         for (int i = 0; i < N; i++) at[i] = walk.spot(i < there ? n + i * step : n);
 #pragma unroll
         for (int k = 0; k < TENSORS; k++) load_all(v[k], from[k], at, there);
+#pragma unroll
+        for (int i = 0; i < N; i++) more[i] = ahead(at[i]);
 #pragma unroll
         for (int i = 0; i < N; i++) {
             if (i >= there) continue;
             Vectors one;
 #pragma unroll
             for (int k = 0; k < TENSORS; k++) one[k] = v[k][i];
-            use(one, at[i]);
+            use(one, at[i], more[i]);
         }
     }
 };
@@ -130,11 +181,7 @@ struct BlockChannels {
         if constexpr (PLANES) return join_planes(own);
         constexpr int WARPS = Walk::THREADS / 32;
         __shared__ Pair slots[WARPS][WIDEST];
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            for (int d = 16; d >= width; d /= 2) own[k].add(shuffle_xor(own[k], d));
-            if (lane_index() < width) slots[warp_index()][lane_index() * K + k] = own[k];
-        }
+        halve<16, K>(own, slots[warp_index()] + lane_index() % width * K, true);
         __syncthreads();
         Pair sum;
         if (threadIdx.x < period)
@@ -142,21 +189,23 @@ struct BlockChannels {
             for (int warp = 0; warp < WARPS; warp++) sum.add(slots[warp][threadIdx.x]);
         return sum;
     }
-    // The same for small planes: sums over images, then over the elements of each plane.
+    // The same for small planes: a warp has a channel, whose elements are those of several threads.
     __device__ Pair join_planes(Pair (&own)[K]) const {
-        __shared__ Pair all[K][Walk::THREADS];
+        __shared__ Pair all[K][Walk::THREADS + 2];  // rows begin in other banks
+        __shared__ Pair sums[Walk::THREADS / 32];
 #pragma unroll
         for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
         __syncthreads();
-        for (int e = threadIdx.x; e < period * walk.plane; e += Walk::THREADS)
-            for (int t = 1; t < walk.deep; t++)
-                all[e % K][e / K].add(all[e % K][t * width + e / K]);
-        __syncthreads();
         Pair sum;
-        if (threadIdx.x < period)
-            for (int e = threadIdx.x * walk.plane; e < (threadIdx.x + 1) * walk.plane; e++)
-                sum.add(all[e % K][e / K]);
-        return sum;
+        if (warp_index() < period)
+            for (int e = lane_index(); e < walk.plane * walk.deep; e += 32) {
+                int t = e / walk.plane, at = (warp_index() - t) * walk.plane + e;
+                sum.add(all[at % K][t * width + at / K]);
+            }
+        for (int d = 16; d > 0; d /= 2) sum.add(shuffle_xor(sum, d));
+        if (lane_index() == 0) sums[warp_index()] = sum;
+        __syncthreads();
+        return threadIdx.x < period ? sums[threadIdx.x] : Pair{};
     }
     // The sums of N numbers that add(part, found, sum) adds for each part of a channel, in the
     // thread that has the channel. Threads share the parts.
@@ -189,6 +238,28 @@ struct BlockChannels {
             for (int t = threadIdx.x + step; t < Walk::THREADS; t += step)
                 if (threadIdx.x < period) sum[i] += slots[i][t];
     }
+    // The sums of all blocks of each channel, in the thread that has it. ALONE: a block has all of
+    // its channels; else blocks have met, with this ticket.
+    template <bool ALONE>
+    __device__ Pair join_all(Pair (&own)[K], const ChannelShape& s, Pair* found, int* counters,
+                             int& ticket) const {
+        Pair part = join(own);
+        if constexpr (ALONE) return part;
+        if (mine) found[walk.part * walk.channels + channel] = part;
+        ticket = meet_blocks(counters + walk.tile, s.parts);
+        float sum[2] = {};
+        join_parts(sum, s, found,
+                   [](int, float2 one, float (&sum)[2]) { sum[0] += one.x, sum[1] += one.y; });
+        return {sum[0], sum[1]};
+    }
+    // Stores the gradients of weight and bias where they are not null: of the sums of
+    // dy * (x - mean) and of dy.
+    template <class W>
+    __device__ void put_gradients(W* dw, W* db, const Pair& all, float scale) const {
+        if (!mine || walk.part != 0) return;
+        if (dw) dw[channel] = to<W>(all.a * scale);
+        if (db) db[channel] = to<W>(all.b);
+    }
     // What the threads of channels have, in all threads with vectors of these.
     template <int N>
     __device__ void share(const float (&own)[N], float (&all)[N][K]) const {
@@ -204,6 +275,28 @@ struct BlockChannels {
     }
 
 private:
+    // Stores the sums of a warp. Of two lanes with the same N channels, D lanes apart, each goes on
+    // with half of them, until it has one; `stores`: no other lane has this one.
+    template <int D, int N>
+    __device__ void halve(Pair (&own)[K], Pair* to, bool stores) const {
+        if (D < width) {
+            if (stores)
+#pragma unroll
+                for (int k = 0; k < N; k++) to[k] = own[k];
+        } else if constexpr (D > 0) {
+            constexpr int HALF = N / 2;
+            bool upper = lane_index() & D;
+            if constexpr (N == 1) own[0].add(shuffle_xor(own[0], D));
+#pragma unroll
+            for (int k = 0; k < HALF; k++) {
+                Pair low = own[k], high = own[k + HALF];
+                own[k] = upper ? high : low;
+                own[k].add(shuffle_xor(upper ? low : high, D));
+            }
+            bool mine = stores && (N > 1 || !upper);
+            halve<D / 2, (N > 1 ? HALF : 1)>(own, upper ? to + HALF : to, mine);
+        }
+    }
     // The number of the channel of element k of the thread's vectors among those of the block.
     __device__ int place(int k) const {
         if constexpr (PLANES) return walk.there ? walk.real(k) - first : 0;

@@ -7,6 +7,7 @@ template <class T, class S, class W, class Walk, bool ALONE, bool ALL>
 __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
     gradients(const T* dy, const T* x, const S* mean, const S* var, const W* w, T* dx, W* dw, W* db,
               Pair* found, int* counters, ChannelShape s, int kept, float size, float eps) {
+    take_turn();
     constexpr int V = Walk::V, K = Walk::K;
     Walk walk(s);
     BlockChannels<Walk> own(s, walk);
@@ -25,21 +26,10 @@ __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
             sums[k].a = fmaf(g[j], f[j] - means[k], sums[k].a), sums[k].b += g[j];
         }
     });
-    Pair all = own.join(sums);
     int ticket = 0;
-    if constexpr (!ALONE) {
-        if (own.mine) found[walk.part * walk.channels + own.channel] = all;
-        ticket = meet_blocks(counters + walk.tile, s.parts);
-        float sum[2] = {};
-        own.join_parts(sum, s, found,
-                       [](int, float2 one, float (&sum)[2]) { sum[0] += one.x, sum[1] += one.y; });
-        all = {sum[0], sum[1]};
-    }
+    Pair all = own.template join_all<ALONE>(sums, s, found, counters, ticket);
     float scale = rsqrtf(my_var + eps);
-    if (own.mine && walk.part == 0) {
-        if (dw) dw[own.channel] = to<W>(all.a * scale);
-        if (db) db[own.channel] = to<W>(all.b);
-    }
+    own.put_gradients(dw, db, all, scale);
     float shared[3][K];
     own.share({all.b / size, all.a * scale * scale / size, my_w * scale}, shared);
     passes.second([&](const Vector<T, V>(&v)[2], const Spot& at) {

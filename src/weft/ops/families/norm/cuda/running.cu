@@ -1,5 +1,6 @@
 // Running statistics of batch norm.
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 
 using namespace weft;
 
@@ -9,6 +10,7 @@ template <class R>
 __global__ void __launch_bounds__(256)
     update(R* running_mean, R* running_var, const float* mean, const float* var, float momentum,
            float size, int channels) {
+    take_turn();
     int c = blockIdx.x * 256 + threadIdx.x;
     if (c >= channels) return;
     auto move = [=](R& running, float to_here) {

@@ -58,9 +58,9 @@ __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* 
     store_planes<V, P>(end, sum, step, there, [](C sum) { return sum; });
 }
 
-// ---- windows that touch neither each other nor the padding
-// ------------------------------------------------------------- Each thread has V windows of a row,
-// and writes all that they cover. Rows of threads below the last window write zeros.
+// ---- windows that touch neither each other nor the padding --------------------------------------
+// Each thread has V windows of a row, and writes all that they cover. Rows of threads below the
+// last window write zeros.
 template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256)
     max_spread(const T* __restrict__ dy, const Code* __restrict__ where, T* __restrict__ dx,
@@ -97,8 +97,7 @@ __global__ void __launch_bounds__(256)
         if (own.row * KY + ky < p.height) store_row(to_ + (long long)ky * p.width, out);
 }
 
-// ---- windows that overlap
-// ----------------------------------------------------------------------------------------------
+// ---- windows that overlap -----------------------------------------------------------------------
 // Each thread has V * STEP neighbours of a row of the input; see strips.cuh. `columns` counts
 // threads.
 template <class T, class Code, class I, class Y, class X, int V>

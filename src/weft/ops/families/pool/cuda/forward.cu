@@ -65,8 +65,7 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
     store_planes<V, P>(end, sum, step, there, [&](C sum) { return sum / by; });
 }
 
-// ---- large windows
-// -------------------------------------------------------------------------------------------------
+// ---- large windows ------------------------------------------------------------------------------
 // Each warp has V neighbours of the inner dimension at one place of the result.
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __restrict__ y,
@@ -124,9 +123,9 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
     if (threadIdx.x % 32 == 0) store(y + (long long)own.e * V, result);
 }
 
-// ---- windows that touch neither each other nor the padding
-// ------------------------------------------------------------- Each thread has V results of a row;
-// rows are V * KX * (columns of threads) elements. `columns` counts threads.
+// ---- windows that touch neither each other nor the padding --------------------------------------
+// Each thread has V results of a row; rows are V * KX * (columns of threads) elements. `columns`
+// counts threads.
 template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* __restrict__ y,
                                                     Code* __restrict__ where, const PoolShape p) {
@@ -160,8 +159,7 @@ __global__ void __launch_bounds__(256)
     store(y + (long long)own.e * V, result);
 }
 
-// ---- windows that overlap
-// ----------------------------------------------------------------------------------------------
+// ---- windows that overlap -----------------------------------------------------------------------
 // Each thread has V results of a row; see strips.cuh. `columns` counts threads.
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __restrict__ y,

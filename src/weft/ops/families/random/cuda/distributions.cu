@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(256)
         if (i + k < n) y[i + k] = to<T>(uniform(bits[k]) <= to<float>(p[i + k]) ? 1.0f : 0.0f);
 }
 
-// ---- permutations
-// -------------------------------------------------------------------------------------------------
+// ---- permutations -------------------------------------------------------------------------------
 // The rank of element i among n random keys is its place. n is small: each block computes all keys.
 template <class T>
 __global__ void __launch_bounds__(256)

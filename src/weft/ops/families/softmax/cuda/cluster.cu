@@ -9,6 +9,7 @@
 template <class T, int V, bool EVEN, int G, bool LOG>
 __global__ void __launch_bounds__(G, 1536 / G)
     cluster_rows(const T* x, T* y, int n, long long stride, int each) {
+    take_turn();
     extern __shared__ __align__(16) char memory[];
     long long row = blockIdx.x / cluster_blocks();
     ClusterRow<T, V, EVEN, G> part(row, {x + row * stride}, n, each, memory, lowest());
@@ -40,6 +41,7 @@ __global__ void __launch_bounds__(G, 1536 / G)
 template <class T, int V, bool EVEN, int G, bool LOG>
 __global__ void __launch_bounds__(G, 1536 / G)
     cluster_gradients(const T* g, const T* y, T* d, int n, int each) {
+    take_turn();
     extern __shared__ __align__(16) char memory[];
     long long row = blockIdx.x / cluster_blocks();
     ClusterRow<T, V, EVEN, G, 2> part(row, {g + row * n, y + row * n}, n, each, memory, 0);

@@ -161,8 +161,3 @@ struct WarpgroupTile {
         return true;
     }
 };
-
-// The product of two matrices. THREADS: of a third warpgroup, which copies, or all of the two.
-template <class T, int BN, int STAGES, int THREADS, bool A_KMAJOR, bool B_KMAJOR>
-using HalfWarpgroups = WarpgroupTile<T, BN, STAGES, WarpgroupSide<T, 128, THREADS, A_KMAJOR>,
-                                     WarpgroupSide<T, BN, THREADS, B_KMAJOR>>;

@@ -1,0 +1,1 @@
+"""Attention whose scores and mask are C++ expressions of the caller."""

@@ -1,0 +1,1 @@
+"""Batch norm with ReLU, and with a residual that is added before it."""

@@ -1,0 +1,39 @@
+// Batch norm in training with a residual and ReLU, in one launch; norm/cuda/resident.cu has the
+// same without them.
+#include "../../norm/cuda/resident_moments.cuh"
+#include "relu.cuh"
+
+// y = relu((x - mean) / sqrt(var + eps) * w + b + residual) with the mean and the variance of each
+// channel of x. `found` has parts x channels pairs. ALONE: a block has all of its channels; ALL:
+// all of x stays on chip.
+template <class T, class W, class Walk, bool ALONE, bool ALL, bool RESIDUAL>
+__global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
+    normalise(const T* x, const T* residual, const W* w, const W* b, T* y, unsigned char* mask,
+              float* mean, float* var, Pair* found, int* counters, ChannelShape s, int kept,
+              float size, float eps) {
+    take_turn();
+    constexpr int V = Walk::V, K = Walk::K;
+    Walk walk(s);
+    BlockChannels<Walk> own(s, walk);
+    const T* const from[1] = {x};
+    Passes<T, Walk, 1, ALL> passes(from, walk, kept);
+    float my_w = own.mine && w ? to<float>(w[own.channel]) : 1;
+    float my_b = own.mine && b ? to<float>(b[own.channel]) : 0;
+    int ticket = 0;
+    Pair all = moments<ALONE>(x, passes, own, s, found, counters, size, ticket);
+    if (own.mine && walk.part == 0) mean[own.channel] = all.a, var[own.channel] = all.b / size;
+    float shared[3][K];
+    own.share({all.a, rsqrtf(all.b / size + eps) * my_w, my_b}, shared);
+    passes.second([&](const Spot& at) { return part_of<RESIDUAL, !ALL, V>(residual, at.at); },
+                  [&](const Vector<T, V>(&v)[1], const Spot& at, const auto& more) {
+                      Vector<float, V> f = to_floats(v[0]);
+#pragma unroll
+                      for (int j = 0; j < V; j++) {
+                          int k = Walk::FLAT ? j : 0;
+                          f[j] = before_relu(f[j], shared[0][k], shared[1][k], shared[2][k]);
+                      }
+                      finish_vector<RESIDUAL>(f, more, mask, at.at);
+                      passes.put(y, at, from_floats<T>(f));
+                  });
+    if constexpr (!ALONE) leave_blocks(counters + walk.tile, s.parts, ticket);
+}

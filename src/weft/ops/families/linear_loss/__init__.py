@@ -1,0 +1,1 @@
+"""The loss of a linear layer, without its logits in memory."""

@@ -1,0 +1,1 @@
+"""Rotary embeddings of queries and keys."""

@@ -1,0 +1,32 @@
+"""Structs that the kernel of rotary embeddings takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from weft.kernels.structs import Int, LongLong, Struct, array
+
+PARTS = 3
+"""Tensors of a launch at the most: queries, keys and values."""
+
+
+@dataclass(frozen=True)
+class Rotation(Struct):
+    """Heads of up to three tensors, at any strides: of the batch, of heads and of positions."""
+
+    total: Annotated[LongLong, "threads with work"]
+    from_batch: Annotated[tuple[int, ...], array(LongLong, PARTS)]
+    from_head: Annotated[tuple[int, ...], array(LongLong, PARTS)]
+    from_position: Annotated[tuple[int, ...], array(LongLong, PARTS)]
+    to_batch: Annotated[tuple[int, ...], array(LongLong, PARTS)]
+    to_head: Annotated[tuple[int, ...], array(LongLong, PARTS)]
+    to_position: Annotated[tuple[int, ...], array(LongLong, PARTS)]
+    angle_batch: Annotated[LongLong, "strides of cosines and sines"]
+    angle_position: LongLong
+    heads: Annotated[tuple[int, ...], array(Int, PARTS)]
+    rotated: Annotated[tuple[int, ...], array(Int, PARTS)]
+    all_heads: Int
+    positions: Int
+    size: Annotated[Int, "elements of a head"]
+    sign: Annotated[Int, "-1: back, for gradients"]

@@ -1,0 +1,1 @@
+"""The gated activation of Llama's layers: SwiGLU."""

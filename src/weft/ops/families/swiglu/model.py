@@ -1,0 +1,13 @@
+"""The cost model of gated activations: the bytes that they move, at full bandwidth."""
+
+from __future__ import annotations
+
+from weft.ops.core.target import Target
+
+EACH = 2
+"""Vectors of a thread; see swiglu.cu."""
+
+
+def stream_time(gpu: Target, moved: float) -> float:
+    """Seconds of a launch that moves so many bytes."""
+    return gpu.launch + moved / gpu.bandwidth
