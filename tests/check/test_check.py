@@ -536,6 +536,15 @@ def test_terms_are_found_by_changing_inputs(op: weft.Op, terms: int) -> None:
     assert tolerance.terms(reference, inputs, expected, rng, list(inputs)) == terms
 
 
+def test_tolerance_of_denormals_is_their_spacing() -> None:
+    """A denormal of float16 is rounded to a multiple of 2**-24, however small it is."""
+    f16, f32 = find("f16"), find("f32")
+    exact = np.array([1.1e-5, 3e-8, 0.0])
+    wrong = np.abs(exact - exact.astype(np.float16))
+    assert (wrong <= tolerance.allowed(exact, np.zeros(3), f16, f32, 1)).all()
+    assert (tolerance.allowed(exact, np.zeros(3), f16, f32, 1) < 2.0**-24).all()
+
+
 def test_tolerance_grows_with_the_root_of_the_terms() -> None:
     one, f32 = np.ones(1), find("f32")
     narrow = tolerance.allowed(one, one, f32, f32, 1)

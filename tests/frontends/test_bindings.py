@@ -108,13 +108,42 @@ launch(stream, config, kernel, theirs.data.ptr, by, n)
 stream.sync()
 seen = cp.from_dlpack(memory).view(np.float32)  # memory of the GPU
 assert float(theirs.sum()) == 300 and cp.allclose(seen, numbers)
+
+from cuda.core import GraphMemoryResource, ManagedMemoryResource, PinnedMemoryResource
+
+managed = ManagedMemoryResource().allocate(400, stream=stream)
+pinned = PinnedMemoryResource().allocate(400, stream=stream)
+both = [np.from_dlpack(each).view(np.float32) for each in (managed, pinned)]
+both[0][:], both[1][:] = 7, np.arange(100)
+builder = device.create_graph_builder().begin_building("relaxed")
+of_graphs = GraphMemoryResource(device)
+scratch = of_graphs.allocate(400, stream=builder)
+scratch.copy_from(pinned, stream=builder)
+launch(builder, config, kernel, scratch, by, n)
+managed.copy_from(scratch, stream=builder)
+scratch.close()
+builder.end_building().complete().launch(stream)
+stream.sync()
+assert (both[0] == 3 * np.arange(100)).all() and of_graphs.attributes.used_mem_high == 400
+pinned.close(stream), managed.close(stream)
+
+second = Device(1)
+second.set_current()
+own = second.create_stream()
+module = Program(SOURCE, code_type="c++", options=options).compile("cubin", name_expressions=names)
+kernel = module.get_kernel("scale<double>")
+memory = second.memory_resource.allocate(800, stream=own)
+values = np.arange(100.0).view(Array)
+launch(own, config, kernel, values.ctypes.data, np.float64(2), n)
+own.sync()
+print(values.sum(), memory.device_id, second.memory_resource.device_id)
 '''
 
 
-def _run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def _run(script: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(script)
     return subprocess.run(
-        [sys.executable, "-m", "weft", "run", "--device", "sim:rtx3090", "script.py"],
+        [sys.executable, "-m", "weft", "run", "--device", "sim:rtx3090", *options, "script.py"],
         cwd=folder, capture_output=True, text=True, timeout=PROCESS_SECONDS,
         env={**os.environ, "WEFT_DRAFTS": "1"},
     )  # fmt: skip
@@ -123,8 +152,8 @@ def _run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_a_script_of_cuda_core(tmp_path: Path) -> None:
     if not hasattr(pytest.importorskip("cuda.core"), "Device"):
         pytest.skip("this version has it in cuda.core.experimental")
-    done = _run(CORE, tmp_path)
-    said = "8 9900.0 3\n900.0 0000:01:00.0 1\n900.0 82\n"
+    done = _run(CORE, tmp_path, "--gpus", "2")
+    said = "8 9900.0 3\n900.0 0000:01:00.0 2\n900.0 82\n9900.0 1 1\n"
     assert (done.stdout, done.returncode) == (said, 0), done.stderr
 
 

@@ -75,6 +75,32 @@ def add_rows(x: Any) -> None:
         x[i, j] += 1
 
 
+def test_memory_of_cuda_core_is_an_array() -> None:
+    core = pytest.importorskip("cuda.core")
+    if not hasattr(core, "Buffer"):
+        pytest.skip("this version has it in cuda.core.experimental")
+    from cuda.core.utils import StridedMemoryView
+
+    numbers = np.arange(24, dtype=np.int32).reshape(4, 6)
+    turned = np.asfortranarray(numbers)
+    kernel = weft.kernel(note)
+    seen = np.zeros(4, np.int64)
+    kernel[1, 1](core.Buffer.from_handle(numbers.ctypes.data, numbers.nbytes), seen)
+    assert seen.tolist() == [1, 96, 1, 1]  # bytes: the second number is 1
+    view = StridedMemoryView.from_dlpack(turned, stream_ptr=-1)
+    assert tuple(view.strides) == (1, 4)  # counted in elements
+    weft.kernel(note_two)[1, 1](view, seen)
+    assert seen.tolist() == [2, 24, 24, int(numbers[2, 5])]
+
+
+def note(a: Any, seen: Any) -> None:
+    seen[0], seen[1], seen[2], seen[3] = a.ndim, a.size, a.itemsize, a[4]
+
+
+def note_two(a: Any, seen: Any) -> None:
+    seen[0], seen[1], seen[2], seen[3] = a.ndim, a.size, a.shape[0] * a.shape[1], a[2, 5]
+
+
 def test_hints_say_which_way_data_goes() -> None:
     x, y = np.zeros(32), np.zeros(32)
     weft.kernel(both)[1, 32](cuda.In(x), cuda.Out(y))
@@ -97,6 +123,14 @@ def test_the_gpu_to_simulate() -> None:
 def test_prints_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     weft.kernel(hello)[1, 2](np.array([1.5]))
     assert capsys.readouterr().out == "hello 0 1.500000\nhello 1 1.500000\n"
+
+
+def test_prints_of_chosen_threads(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_PRINTF_FROM", "block=1 thread=1")
+    weft.kernel(hello)[2, 2](np.array([1.5]))
+    assert capsys.readouterr().out == "block (1, 0, 0), thread (1, 0, 0): hello 1 1.500000\n"
 
 
 def hello(x: Any) -> None:

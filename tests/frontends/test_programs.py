@@ -64,6 +64,8 @@ ROWS = (
         err=("is memory that another call opened or mapped",),
     ),
     Row("pools.cu", "pools count\n", gpus=2),
+    Row("kinds_of_pools.cu", "pools of all kinds\n"),
+    Row("producers.cu", "all launches ran\n"),
     Row("virtual.cu", "mapped\n", err=("no memory is mapped there: cuMemMap maps some",), gpus=2),
     Row(
         "virtual.cu",

@@ -37,6 +37,13 @@ def test_flags_that_weft_decides_are_left_out(given: str, kept: str) -> None:
     assert wanted(given.split()) == kept.split()
 
 
+@pytest.mark.parametrize(
+    "given", ["-x cu", "--x=cu", "-x=cu", "-include a.h", "-rdc=true", "--device-c"]
+)
+def test_flags_of_the_compiler_alone_are_not_for_the_linker(given: str) -> None:
+    assert for_linking(["-lm", *given.split(), "-g"]) == ["-lm", "-g"]
+
+
 def test_a_version_of_cuda_is_not_nvccs_own_flag() -> None:
     assert versioned(["--cuda", "x.cu"]) == ["--cuda", "x.cu"]
     assert versioned(["--cuda", "13", "-O2"]) == versioned(["--cuda=13.1", "-O2"]) == ["-O2"]

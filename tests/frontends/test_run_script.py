@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 import weft
 from limits import PROCESS_SECONDS
 from weft import installation
+from weft.frontends import script
 
 SOURCE = str(Path(weft.__file__).parents[1])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE, "NO_COLOR": "1"}
@@ -296,3 +298,21 @@ def test_control_c(tmp_path: Path, text: str) -> None:
     _, said = process.communicate(timeout=PROCESS_SECONDS)
     assert process.returncode == 130
     assert said == "weft: interrupted at script.py:3\n"
+
+
+def test_two_finders_with_hooks_for_one_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands that run scripts in one process leave one finder each; both hooks run once."""
+    (tmp_path / "hooked_twice.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    called: list[str] = []
+    finders = [
+        script._AfterImport({"hooked_twice": functools.partial(called.append, n)}) for n in "ab"
+    ]
+    monkeypatch.setattr(sys, "meta_path", [*finders, *sys.meta_path])
+    try:
+        assert importlib.import_module("hooked_twice").value == 1
+    finally:
+        sys.modules.pop("hooked_twice", None)
+    assert sorted(called) == ["a", "b"]

@@ -300,6 +300,15 @@ def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_device_print_of_chosen_threads(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_PRINTF_FROM", "block=1 thread=3")
+    features.printing[(2,)](torch.arange(32) * 3, N=32, num_warps=1)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("block (1, 0, 0), thread (3, 0, 0): pid (1, 0, 0)") and line[-1] == "9"
+
+
 def test_device_assert() -> None:
     features.asserting[(1,)](torch.tensor([3, 1, 4, 1]), N=4)
     with pytest.raises(weft.AssertFailed, match="too large") as caught:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.device.sim import printing_threads
 from weft.device.sim.run.heap import GAP, Heap
 from weft.device.sim.run.printf import MAX_FIELD, PrintfArguments, render
 from weft.device.sim.run.services import STRING_BYTES
@@ -304,3 +305,46 @@ def test_heap_shares_nothing() -> None:
         for (a, n), (b, _) in pairwise(spans):
             assert a + n + GAP <= b
     assert heap.live == live
+
+
+PRINTING = """
+__global__ void steps() {
+    for (int i = 0; i < 2; i++) printf("step %d\\n", i);
+    if (threadIdx.x == 1 && threadIdx.y == 2) printf("one");
+}
+"""
+SELECTED = {
+    "thread=1,2": [f"block ({b}, 0, 0), thread (1, 2, 0): {x}" for b in range(3)
+                   for x in ("step 0", "step 1", "one")],
+    "block=2 thread=0": [f"block (2, 0, 0), thread (0, 0, 0): step {i}" for i in range(2)],
+    "block=3": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "lines"), SELECTED.items(), ids=SELECTED.keys())
+def test_printf_of_chosen_threads(
+    words: str, lines: list[str], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("WEFT_PRINTF_FROM", words)
+    weft.cuda(PRINTING).steps[3, (32, 3)]()
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_printf_of_all_threads_is_in_their_order(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_PRINTF_FROM", "all")
+    weft.cuda(PRINTING).steps[3, (32, 3)]()
+    found = capsys.readouterr().out.splitlines()
+    assert len(found) == 3 * 96 * 2 + 3
+    assert found[2] == "block (0, 0, 0), thread (1, 0, 0): step 0"
+    assert found[-1] == "block (2, 0, 0), thread (31, 2, 0): step 1"
+
+
+@pytest.mark.parametrize(
+    "words", ["thread", "block=0 x", "block=a", "thread=1,2,3,4", "block=0 block=1"]
+)
+def test_threads_that_cannot_be_read(words: str) -> None:
+    with pytest.raises(weft.Error, match="--printf-from names no block or thread"):
+        printing_threads.parse(words, "--printf-from")

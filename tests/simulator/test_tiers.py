@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 import weft
 from weft.device import jit
-from weft.device.sim.layout import Run
+from weft.device.sim.layout import Run, WorkerFields
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.compile import CompiledKernel
 from weft.device.sim.run.tiers import background, kernel_code
@@ -249,3 +250,51 @@ def test_a_fork_has_none_of_its_parents_compilers(
     if child == 0:
         os._exit(bool(background._threads or background._processes or background._jobs))
     assert os.waitpid(child, 0)[1] == 0
+
+
+ORDER = r"""
+extern "C" __global__ void order(int* taken, unsigned* next, int rounds) {
+  for (int i = 0; i < rounds; i++) {
+    if (threadIdx.x == 0) taken[atomicAdd(next, 1u)] = blockIdx.x;
+    __syncthreads();
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["random:1", "random:2"])
+def test_the_order_of_blocks_does_not_depend_on_when_code_takes_over(
+    schedule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that leaves one code goes on in the next with the slot that it had reached."""
+    left = 0
+    run = kernel_code.TieredCode.run
+
+    def disturbed(code: kernel_code.TieredCode, arena: Any, worker: int) -> int:
+        nonlocal left
+        fields, done = arena.workers[worker].fields, threading.Event()
+
+        def ask() -> None:
+            nonlocal left
+            while not done.wait(0.0002):
+                left += fields[WorkerFields.REPLACE // 8] == 0
+                fields[WorkerFields.REPLACE // 8] = 1
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        try:
+            return run(code, arena, worker)
+        finally:
+            done.set()
+            thread.join()
+
+    def order() -> list[int]:
+        taken, following = np.full(8 * 20_000, -1, np.int32), np.zeros(1, np.uint32)
+        with weft.schedule(schedule):
+            weft.cuda(ORDER).order[8, 64](taken, following, 20_000)
+        return list(taken)
+
+    alone = order()
+    monkeypatch.setattr(kernel_code.TieredCode, "run", disturbed)
+    assert order() == alone
+    assert left > 3, "no code was asked to leave"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # a launch from the cache needs neither
 
 Assemble = Callable[[str], bytes]
 """An architecture, e.g. sm_90a -> machine code for it."""
+Rebuild = Callable[[Sequence[str], str | None], Ptx]
+"""A function that compiles a source again: with options that are added, and an edited text."""
 
 Dim3 = tuple[int, int, int]
 """Sizes along x, y and z, as CUDA's dim3."""
@@ -201,11 +203,19 @@ class Program:
     An instance of a template is a program of its own, whose `base` is the program of its module.
 
     assemble  gives machine code for an architecture; None where there is only PTX
+    rebuild   compiles the source again with more options of NVRTC, or an edited text of it; None
+              where there is no source
     kernels   describes its kernels, by entry
     """
 
-    def __init__(self, ptx: Ptx, assemble: Assemble | None = None, base: Program | None = None):
-        self.ptx, self.assemble, self.base = ptx, assemble, base
+    def __init__(
+        self,
+        ptx: Ptx,
+        assemble: Assemble | None = None,
+        base: Program | None = None,
+        rebuild: Rebuild | None = None,
+    ):
+        self.ptx, self.assemble, self.base, self.rebuild = ptx, assemble, base, rebuild
         self.kernels: dict[str, KernelInfo] = {}
         self.instances: weakref.WeakSet[Program] = weakref.WeakSet()
         self._loaded: dict[Device, DeviceModule] = {}

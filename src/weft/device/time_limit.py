@@ -46,6 +46,7 @@ def limited(seconds: object) -> Limit | None:
 def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
     """Return the result of `make`, which compiles a kernel; TimeLimit when that takes too long.
 
+    The end of the compiler counts, not the moment at which a busy machine gets to look at it.
     A compiler cannot be stopped: it continues in its thread, and the next launch finds its code.
     The process waits for it at exit, since LLVM crashes when its data are freed while it works.
     """
@@ -53,6 +54,7 @@ def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
     if limit is None:
         return make()
     outcome: list[T] = []
+    ended: list[float] = []
     errors: list[BaseException] = []
     # Settings of the caller that are context variables apply in the thread as well.
     context = contextvars.copy_context()
@@ -62,13 +64,14 @@ def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
             outcome.append(context.run(make))
         except BaseException as error:  # for the thread that waits
             errors.append(error)
+        ended.append(time.monotonic())
 
     thread = threading.Thread(target=work, name="weft compiles", daemon=False)
     thread.start()
     thread.join(limit.left)
     if errors:
         raise errors[0]
-    if not outcome:
+    if not ended or ended[0] > limit.end:
         raise TimeLimit(
             f"{name} ran past its time limit",
             got=f"still compiling after {limit} s",

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from weft.frontends import activity
+from weft.values import timeline
+
 NOTICE = "weft: times measured here are those of the simulation on this CPU, not of a GPU"
 _LEAST_MS = 1e-3
 """The least elapsed time: benchmarks divide by it."""
@@ -29,6 +32,7 @@ class Event:
 
     def record(self, stream: object = None) -> None:
         self._at = time.perf_counter()
+        activity.note(timeline.RECORDED, stream=activity.handle(stream), number=id(self))
 
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this event to another."""
@@ -39,9 +43,12 @@ class Event:
 
     def synchronize(self) -> None:
         """Return at once: launches are synchronous."""
+        with activity.call("cudaEventSynchronize"):
+            activity.note(timeline.HOST_WAITS_EVENT, number=id(self))
 
     def wait(self, stream: object = None) -> None:
         """Return at once: launches are synchronous."""
+        activity.note(timeline.WAITS, stream=activity.handle(stream), number=id(self))
 
     def query(self) -> bool:
         return True

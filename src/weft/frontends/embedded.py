@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 
 _gpu = "sim"
+_gpus = 1
 
 
-def use(device: str) -> None:
-    """Choose the GPU to simulate, before the first library is loaded."""
-    global _gpu
-    _gpu = device
+def use(device: str, gpus: int = 1) -> None:
+    """Choose the GPU to simulate, and how many of it, before the first library is loaded."""
+    global _gpu, _gpus
+    _gpu, _gpus = device, gpus
 
 
 def device() -> str:
@@ -22,11 +23,16 @@ def device() -> str:
     return _gpu
 
 
+def gpus() -> int:
+    """Return the number of GPUs that this process simulates."""
+    return _gpus
+
+
 def start(parts: str) -> None:
     """Load parts of the runtime library; kernels may access tensors, if torch is there."""
     from weft.frontends.program import process  # compilers and the simulator: only when needed
 
-    process.start(_gpu, parts.split())
+    process.start(_gpu, parts.split(), _gpus)
     if "torch" in sys.modules:
         from weft.frontends.extension import tensors
 

@@ -13,6 +13,7 @@ import json
 import os
 import runpy
 import sys
+import threading
 import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +68,8 @@ def run(
     device        "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
     autotune      autotuners time all configurations instead of taking the first valid one
     show_kernels  prints the Triton kernels that `torch.compile` writes
-    gpus          what `torch.cuda.device_count` says; all ranks of a script share one simulation
+    gpus          the number of GPUs that torch and the driver report; all ranks of a script share
+                  one simulation
     module        `path` is the name of a module: like `python -m path args...`
     on_torch      called with the mode that sees every operation of torch, if it is imported
     """
@@ -178,7 +180,7 @@ def _line(error: BaseException) -> str:
 
 def install(options: ScriptOptions, on_torch: Callable[[Any], None] | None = None) -> None:
     """Register the hooks of all front ends, here and in Python processes that start later."""
-    embedded.use(f"sim:{options.gpu}")
+    embedded.use(f"sim:{options.gpu}", options.gpus)
     after_import({**_hooks(options), "torch": functools.partial(_torch, options, on_torch)})
     stand_ins.install(supplied())
     os.environ[VARIABLE] = json.dumps(options)
@@ -217,17 +219,25 @@ class _AfterImport(MetaPathFinder):
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
         self._hooks = dict(hooks)
+        self._searched: set[tuple[str, int]] = set()
+        """Modules that other finders search now, and the threads that import them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in self._hooks:
+        search = name, threading.get_ident()
+        # A second finder of this class among the others asks this one in turn.
+        if name not in self._hooks or search in self._searched:
             return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
-            if spec is not None and spec.loader is not None:
-                spec.loader = _Then(spec.loader, self._hooks[name])
-                return spec
+        self._searched.add(search)
+        try:
+            for finder in sys.meta_path:
+                spec = None if finder is self else finder.find_spec(name, path, target)
+                if spec is not None and spec.loader is not None:
+                    spec.loader = _Then(spec.loader, self._hooks[name])
+                    return spec
+        finally:
+            self._searched.remove(search)
         return None
 
 

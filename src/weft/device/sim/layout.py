@@ -82,6 +82,10 @@ class WorkerFields:
     ERROR, ERROR_SITE, ERROR_LANE, ERROR_ADDRESS, ERROR_SLOT, ERROR_WARP = 32, 40, 48, 56, 64, 72
     PROGRESS, CHANGES, BATCH_NEXT, BATCH_END, OBSERVER, CHANGED = 80, 88, 96, 104, 112, 120
     ERROR_SPACE, ERROR_BYTES, ERROR_WRITES, REPLACE = 128, 136, 144, 152
+    CURRENT, IDLE, LAPS = 160, 168, 176
+    """The current slot; the number of consecutive slots that had nothing to run; the rounds that
+    the current group of a cluster has had. Code that takes over goes on with them, so that the
+    order of blocks does not depend on the moment."""
     SIZE = 192
 
 

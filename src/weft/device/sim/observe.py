@@ -7,6 +7,7 @@ observer's `key`. Without an observer nothing is emitted.
 
     block        a basic block is entered; the lanes that run are `e.mask()`
     instruction  before each instruction, its branch included; lanes are `e.executing()`
+    executed     after each instruction but the branch
     access       before each memory access, whatever instruction makes it
     product      a warp issues a product whose operands are in shared memory
     barrier      lanes arrive at a barrier of the block
@@ -56,7 +57,7 @@ class Watcher:
     """The code of an observer in one kernel. Every method emits nothing until it is overridden."""
 
     one_by_one = False
-    """True if `instruction` needs the operands of each instruction: slower code."""
+    """True if the watcher needs the operands or the results of each instruction: slower code."""
 
     def __init__(self, e: Watched) -> None:
         self.e = e
@@ -74,6 +75,9 @@ class Watcher:
 
     def instruction(self, ins: Instruction) -> None:
         """An instruction is next; its guard has not been tested."""
+
+    def executed(self, ins: Instruction) -> None:
+        """An instruction has written its results; emitted where `one_by_one` holds."""
 
     def access(self, access: MemoryAccess) -> None:
         """Memory is about to be touched.

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from weft import cache
+from weft.frontends import embedded
 from weft.frontends.program import owners, process
 from weft.frontends.program import parts as library_parts
 from weft.frontends.program.library import file_name, runtime_library
@@ -22,7 +23,7 @@ def load(gpu: str) -> bool:
     """Load the library into this process; without compilers do nothing: the script reports it."""
     if toolkit.locate("nvcc", toolkit.VARIABLE) is None:
         return False
-    process.start(f"sim:{gpu}", _parts())
+    process.start(f"sim:{gpu}", _parts(), embedded.gpus())
     process.find_unknown(owners.find)
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         path = Path(folder) / _DRIVER

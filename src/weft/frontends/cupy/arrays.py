@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.frontends import activity
 from weft.frontends.cupy import array_memory, memory
 from weft.frontends.cupy.device import Device
 from weft.frontends.cupy.host_objects import (
@@ -19,6 +20,8 @@ from weft.frontends.cupy.host_objects import (
     to_host,
 )
 from weft.frontends.cupy.indices import within
+from weft.frontends.cupy.pinned import is_pinned
+from weft.values import timeline
 
 _HOST_ONLY = frozenset({
     "ctypes", "data", "dump", "dumps", "getfield", "resize", "searchsorted", "setfield", "setflags",
@@ -64,6 +67,7 @@ class ndarray(HostObject, holds=np.ndarray):
         self, stream: object = None, order: str = "C", out: Any = None, blocking: bool = True
     ) -> np.ndarray[Any, Any]:
         """Copy to an array of NumPy."""
+        self._record(timeline.TO_HOST, out, stream, blocking)
         if out is None:
             return np.array(self._host, order="K" if order == "A" else order)  # type: ignore[call-overload,no-any-return]
         if not isinstance(out, np.ndarray):
@@ -85,7 +89,19 @@ class ndarray(HostObject, holds=np.ndarray):
             raise TypeError(f"{arr.dtype} array cannot be set to {self._host.dtype} array")
         if arr.shape != self._host.shape:
             raise ValueError(f"Shape mismatch. Old shape: {self._host.shape}, new: {arr.shape}")
+        self._record(timeline.TO_DEVICE, arr, stream, False)
         self._host[...] = arr
+
+    def _record(self, direction: str, host: Any, stream: object, blocking: bool) -> None:
+        """Record a copy from or to an array of NumPy, for a timeline."""
+        if activity.current is None:
+            return
+        pageable = not is_pinned(host)
+        with activity.call("cudaMemcpyAsync"):
+            activity.copied(
+                direction, self._host.nbytes, stream=activity.handle(stream), pageable=pageable,
+                memory=int(self._host.ctypes.data), waits=blocking or pageable,
+            )  # fmt: skip
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.errors import CompileError
+from weft.frontends import activity
 from weft.frontends.cupy import device, memory, pinned, raw, runtime, stream
 from weft.frontends.cupy.device import Device, get_device_id
 from weft.frontends.cupy.memory import (
@@ -41,6 +42,7 @@ from weft.frontends.cupy.stream import (
     get_current_stream,
     get_elapsed_time,
 )
+from weft.values import timeline
 
 __all__ = [
     "Device", "Event", "ExternalStream", "Function", "Memory", "MemoryAsyncPool", "MemoryPointer",
@@ -68,11 +70,20 @@ vars(profiler).update(start=runtime.profilerStart, stop=runtime.profilerStop)
 nvtx = types.ModuleType("cupy.cuda.nvtx")
 
 
-def _mark(*_: Any, **__: Any) -> None:
-    """Do nothing: ranges have no effect on results."""
+def _push(message: str, *_: Any, **__: Any) -> None:
+    """Begin a range, which a timeline shows."""
+    activity.note(timeline.PUSH, message)
 
 
-vars(nvtx).update(RangePush=_mark, RangePop=_mark, Mark=_mark, MarkC=_mark, RangePushC=_mark)
+def _pop(*_: Any) -> None:
+    activity.note(timeline.POP)
+
+
+def _mark(message: str, *_: Any, **__: Any) -> None:
+    activity.note(timeline.MARK, message)
+
+
+vars(nvtx).update(RangePush=_push, RangePop=_pop, Mark=_mark, MarkC=_mark, RangePushC=_push)
 
 
 def is_available() -> bool:
@@ -81,3 +92,4 @@ def is_available() -> bool:
 
 def synchronize() -> None:
     """Return at once: launches are synchronous."""
+    activity.waited("cudaDeviceSynchronize", everything=True)

@@ -13,6 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weft.frontends import activity
+from weft.values import timeline
+
 _KINDS: dict[type, type[HostObject]] = {}
 _UNARY = "neg pos abs invert"
 _BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor"
@@ -139,10 +142,29 @@ def forwarded(function: Callable[..., Any], check: bool = True) -> Callable[...,
         if check:
             refuse_numpy(given)
         result = function(*to_host(args), **to_host(options))
+        if activity.current is not None:
+            _record(function, given, result)
         return _given_back(result, given)
 
     # A method descriptor of C has no dictionary that `functools.wraps` could copy.
     return functools.update_wrapper(call, function, updated=())
+
+
+def _record(function: Callable[..., Any], given: Iterable[Any], result: Any) -> None:
+    """Record an operation for a timeline; those that take arrays of NumPy copy."""
+    name = f"cupy_{getattr(function, '__name__', 'operation').strip('_')}"
+    if not isinstance(result, np.ndarray) or any(isinstance(v, np.ndarray) for v in given):
+        return
+    hosts = [each._host for each in given if isinstance(each, HostObject)]
+    arrays = [host for host in hosts if isinstance(host, np.ndarray)]
+    if any(result.base is a or (a.base is not None and result.base is a.base) for a in arrays):
+        return  # a view moves nothing
+    moved = [*arrays, *(r for r in [result] if all(r is not a for a in arrays))]
+    with activity.call(name):
+        activity.note(
+            timeline.COMPUTE, name, activity.stream(), bytes=sum(a.nbytes for a in moved),
+            memory=sorted({(int(a.ctypes.data), a.nbytes) for a in moved}),
+        )  # fmt: skip
 
 
 def _given_back(result: Any, given: Iterable[Any]) -> Any:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import enum
 import importlib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.errors import MissingDependency
+from weft.frontends import activity
 from weft.frontends.cupy.host_objects import HostObject, device_class, forwarded, to_device
+from weft.frontends.cupy.pinned import is_pinned
+from weft.values import timeline
 
 _CREATORS = frozenset({
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "full", "full_like",
@@ -91,10 +94,23 @@ def creator(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(result, HostObject) and any(
             np.may_share_memory(result._host, v) for v in given
         ):
-            return to_device(result._host.copy(order="K"))
+            result = to_device(result._host.copy(order="K"))
+        if given and activity.current is not None:
+            _record(given, result)
         return result
 
     return create
+
+
+def _record(given: Sequence[np.ndarray[Any, Any]], result: Any) -> None:
+    """Record the copy of arrays of NumPy to the device, for a timeline."""
+    host = result._host
+    pageable = not all(map(is_pinned, given))
+    with activity.call("cudaMemcpyAsync"):
+        activity.copied(
+            timeline.TO_DEVICE, host.nbytes, stream=activity.stream(), pageable=pageable,
+            memory=int(host.ctypes.data), waits=True,
+        )  # fmt: skip
 
 
 def _shared(value: Any) -> Any:

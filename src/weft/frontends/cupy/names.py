@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from weft.errors import Error
+from weft.frontends.cupy import callbacks
 from weft.frontends.cupy.arrays import asnumpy
 from weft.frontends.cupy.host_objects import HostObject
 from weft.frontends.cupy.modules import HostModule
@@ -58,17 +58,35 @@ testing = _Testing("cupy.testing", "numpy.testing")
 
 
 # ---- cupy.fft ----------------------------------------------------------------------------------
-def _callbacks(*_: Any, **__: Any) -> NoReturn:
-    raise Error(
-        "cupy.fft cannot call functions of CUDA C++ while it transforms",
-        got="cupy.fft.config.set_cufft_callbacks",
-        next="apply the function before or after the transform, e.g. as an ElementwiseKernel",
-    )
+class _Fft(HostModule):
+    """`cupy.fft`: NumPy's transforms, with the callbacks of `cupy.fft.config`."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name in callbacks.TRANSFORMS:
+            found = callbacks.around(name, found)
+            setattr(self, name, found)
+        return found
+
+
+class _PlanCache:
+    """`get_plan_cache()`: NumPy's transforms have no plans."""
+
+    def show_info(self) -> None:
+        print("cuFFT plan cache: NumPy transforms, there are no plans")
+
+    def clear(self) -> None:
+        """Do nothing: it is empty."""
 
 
 _config = types.ModuleType("cupy.fft.config")
-vars(_config).update(use_multi_gpus=False, enable_nd_planning=True, set_cufft_callbacks=_callbacks)
-fft = HostModule("cupy.fft", "numpy.fft", {"config": _config})
+vars(_config).update(
+    use_multi_gpus=False,
+    enable_nd_planning=True,
+    set_cufft_callbacks=callbacks.set_cufft_callbacks,
+    get_plan_cache=_PlanCache,
+)
+fft = _Fft("cupy.fft", "numpy.fft", {"config": _config})
 
 
 # ---- cupyx -------------------------------------------------------------------------------------

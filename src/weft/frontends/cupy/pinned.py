@@ -69,6 +69,14 @@ def alloc_pinned_memory(size: int) -> Any:
     return _allocator(size)
 
 
+def is_pinned(array: Any) -> bool:
+    """True if the memory of an array of NumPy is pinned."""
+    base: Any = array
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.obj if isinstance(base, memoryview) else base.base
+    return isinstance(base, PinnedMemoryPointer)
+
+
 def _pinned(like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return an array with the layout of another; the memory of that one is never touched."""
     mem = alloc_pinned_memory(like.nbytes)

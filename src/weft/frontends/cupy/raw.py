@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError
+from weft.frontends import activity
 from weft.frontends.cupy import array_memory, current, memory
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import compiled
@@ -153,10 +154,11 @@ class RawKernel:
         given = [_argument(v, want) for v, want in zip(args, wanted, strict=False)]
         launch = self.kernel[tuple(grid), tuple(block), shared_mem]
         known = array_memory.known_by_address()
-        if known:
-            launch.reaching(known, *given)
-        else:
-            launch(*given)
+        with activity.on_stream(activity.handle(stream)):
+            if known:
+                launch.reaching(known, *given)
+            else:
+                launch(*given)
 
 
 def _argument(value: Any, want: Any) -> Any:

@@ -6,9 +6,11 @@ import ctypes
 import itertools
 from typing import Any
 
+from weft.frontends import activity
 from weft.frontends.cupy import memory
 from weft.frontends.cupy.current import model
 from weft.frontends.cupy.device import CUDARuntimeError, Device
+from weft.values import timeline
 
 __all__ = ["CUDARuntimeError"]
 
@@ -17,6 +19,11 @@ memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice =
 memcpyDefault = 4
 streamDefault, streamNonBlocking = 0, 1
 eventDefault, eventBlockingSync, eventDisableTiming, eventInterprocess = 0, 1, 2, 4
+_DIRECTIONS = {
+    memcpyHostToDevice: timeline.TO_DEVICE,
+    memcpyDeviceToHost: timeline.TO_HOST,
+    memcpyDeviceToDevice: timeline.ON_DEVICE,
+}
 _VERSION = 13000
 _handles = itertools.count(0x100000, 0x100)
 _allocated: dict[int, memory.Memory] = {}
@@ -36,6 +43,7 @@ def setDevice(device: int) -> None:
 
 def deviceSynchronize() -> None:
     """Return at once: launches are synchronous."""
+    activity.waited("cudaDeviceSynchronize", everything=True)
 
 
 def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
@@ -90,11 +98,22 @@ def free(ptr: int) -> None:
 
 
 def memcpy(dst: int, src: int, size: int, kind: int) -> None:
+    _record("cudaMemcpy", dst, src, size, kind, 0)
     ctypes.memmove(dst, src, size)
 
 
 def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
+    _record("cudaMemcpyAsync", dst, src, size, kind, stream)
     ctypes.memmove(dst, src, size)
+
+
+def _record(call: str, dst: int, src: int, size: int, kind: int, stream: int) -> None:
+    """Record a copy for a timeline; of cudaMemcpyDefault the direction is not known."""
+    direction = _DIRECTIONS.get(kind)
+    if activity.current is not None and direction is not None:
+        with activity.call(call):
+            memory = src if direction == timeline.TO_HOST else dst
+            activity.copied(direction, size, stream=stream, memory=memory)
 
 
 def memset(ptr: int, value: int, size: int) -> None:
@@ -119,6 +138,7 @@ def streamDestroy(stream: int) -> None:
 
 def streamSynchronize(stream: int) -> None:
     """Return at once: launches are synchronous."""
+    activity.waited("cudaStreamSynchronize", stream)
 
 
 def profilerStart() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.errors import Error
-from weft.frontends import clock
+from weft.frontends import activity, clock
 from weft.frontends.cupy.device import CUDARuntimeError
+from weft.values import timeline
 
 _handles = itertools.count(0x1000, 0x100)
 _state = threading.local()
@@ -26,10 +27,13 @@ class Event:
 
     def record(self, stream: object = None) -> None:
         if self._clock is not None:
-            self._clock.record()
+            self._clock.record(stream)
+        activity.note(timeline.RECORDED, stream=activity.handle(stream), number=self.ptr)
 
     def synchronize(self) -> None:
         """Return at once: launches are synchronous."""
+        with activity.call("cudaEventSynchronize"):
+            activity.note(timeline.HOST_WAITS_EVENT, number=self.ptr)
 
 
 def get_elapsed_time(start: Event, end: Event) -> float:
@@ -85,9 +89,11 @@ class _Stream:
 
     def synchronize(self) -> None:
         """Return at once: launches are synchronous."""
+        activity.waited("cudaStreamSynchronize", self)
 
-    def wait_event(self, event: object) -> None:
+    def wait_event(self, event: Event) -> None:
         """Return at once: launches are synchronous."""
+        activity.note(timeline.WAITS, stream=self.ptr, number=event.ptr)
 
     def record(self, event: Event | None = None) -> Event:
         event = event or Event()
@@ -125,6 +131,8 @@ class Stream(_Stream):
     ) -> None:  # fmt: skip
         super().__init__(0 if null else 2 if ptds else next(_handles), 0)
         self.non_blocking, self.priority = non_blocking, priority or 0
+        if self.ptr:
+            activity.note(timeline.CREATED, stream=self.ptr, number=int(non_blocking))
 
     @property
     def is_non_blocking(self) -> bool:
@@ -169,3 +177,6 @@ def _entered() -> list[Any]:
 def get_current_stream(device_id: int = -1) -> Any:
     """Return the current stream of this thread."""
     return getattr(_state, "stream", Stream.null)
+
+
+activity.streams.append(lambda: int(get_current_stream().ptr))

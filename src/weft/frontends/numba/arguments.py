@@ -139,13 +139,12 @@ def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
 
 
 def _put_device(a: Any, name: str, packed: PackedValues) -> None:
-    """An array of the simulated device, or any object with __cuda_array_interface__."""
+    """An array of the simulated device, an object with __cuda_array_interface__, or cuda.core's."""
     interface = _interface(a)
     memory = _extent(interface, name)
-    shape, dtype = interface["shape"], np.dtype(interface["typestr"])
-    strides = a.strides if hasattr(a, "strides") else _strides(interface)
+    shape, item = interface["shape"], np.dtype(interface["typestr"]).itemsize
+    strides = a.strides if isinstance(a, DeviceNDArrayBase) else _strides(interface)
     size = int(np.prod(shape, dtype=np.int64))
-    item = a.dtype.itemsize if hasattr(a, "dtype") else dtype.itemsize
     packed.values.extend((0, 0, size, item, interface["data"][0], *shape, *strides))
     if memory.nbytes:
         packed.memory.append(memory)
@@ -154,11 +153,21 @@ def _put_device(a: Any, name: str, packed: PackedValues) -> None:
 def _interface(a: Any) -> dict[str, Any]:
     """The array interface of an argument; that of Numba's arrays is built without a warning."""
     if not isinstance(a, DeviceNDArrayBase):
-        facts: dict[str, Any] = a.__cuda_array_interface__
-        return facts
+        facts: dict[str, Any] | None = getattr(a, "__cuda_array_interface__", None)
+        return _of_core(a) if facts is None else facts
     dense = {"strides": None if a.is_c_contiguous() else a.strides}
     data = a.device_ctypes_pointer.value or 0, False
     return {"shape": a.shape, "typestr": a.dtype.str, "data": data, **dense}
+
+
+def _of_core(a: Any) -> dict[str, Any]:
+    """The array interface of a `Buffer` (bytes) or a `StridedMemoryView` of cuda.core."""
+    if not hasattr(a, "ptr"):
+        return {"shape": (a.size,), "typestr": "|u1", "data": (int(a.handle), False)}
+    dtype = np.dtype(a.dtype)
+    strides = a.strides and tuple(dtype.itemsize * step for step in a.strides)
+    data = int(a.ptr), bool(a.readonly)
+    return {"shape": a.shape, "typestr": dtype.str, "data": data, "strides": strides}
 
 
 def _extent(interface: dict[str, Any], name: str) -> Allocation:

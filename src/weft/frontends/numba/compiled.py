@@ -24,6 +24,7 @@ from numba.cuda.core.errors import NumbaDebugInfoWarning
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
+from weft.frontends import activity
 from weft.frontends.numba import link
 from weft.frontends.numba.context import capability, compiling_for
 from weft.frontends.numba.driver import reachable
@@ -84,7 +85,8 @@ class SimKernel(_Kernel):  # type: ignore[misc]
     ) -> None:
         """Replace Numba's launch."""
         try:
-            self.run(args, (griddim, blockdim, sharedmem))
+            with activity.on_stream(activity.handle(stream or 0)):
+                self.run(args, (griddim, blockdim, sharedmem))
         except LaunchError as error:
             raise InvalidLaunch(error) from None
 

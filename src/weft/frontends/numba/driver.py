@@ -19,8 +19,10 @@ from numba.cuda.cudadrv import driver as numba_driver
 from weft.device.base import Allocation
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
+from weft.frontends import activity
 from weft.frontends.numba.attributes import attribute
 from weft.frontends.numba.image import ImageEntry, of_handle
+from weft.values import timeline
 
 _binding = numba_driver.binding
 _Result = _binding.CUresult
@@ -57,6 +59,7 @@ class SimDriver:
         self._handles = itertools.count(0x1000)
         self._events: dict[int, float] = {}
         self._variables: dict[int, int] = {}
+        self._pinned: dict[int, int] = {}
 
     # ---- devices and contexts ---------------------------------------------------------------
     def cuInit(self, flags: int) -> None:
@@ -104,7 +107,7 @@ class SimDriver:
         return _binding.CUcontext(self._contexts.pop())
 
     def cuCtxSynchronize(self) -> None:
-        pass
+        activity.note(timeline.HOST_WAITS_ALL)
 
     # ---- memory -----------------------------------------------------------------------------
     def cuMemGetInfo(self) -> tuple[int, int]:
@@ -143,7 +146,9 @@ class SimDriver:
         return self._allocate(size)
 
     def cuMemHostAlloc(self, size: int, flags: int) -> int:
-        return self.cuMemAlloc(size)
+        address = self.cuMemAlloc(size)
+        self._pinned[address] = size
+        return address
 
     def cuMemFree(self, pointer: Any) -> None:
         with self._lock:
@@ -153,10 +158,10 @@ class SimDriver:
     cuMemFreeHost = cuMemFree
 
     def cuMemHostRegister(self, pointer: Any, size: int, flags: int) -> None:
-        pass
+        self._pinned[int(pointer)] = size
 
     def cuMemHostUnregister(self, pointer: Any) -> None:
-        pass
+        self._pinned.pop(int(pointer), None)
 
     def cuMemHostGetDevicePointer(self, pointer: Any, flags: int) -> int:
         return int(pointer)
@@ -182,33 +187,57 @@ class SimDriver:
                 raise _error(_Result.CUDA_ERROR_INVALID_VALUE, what)
         return at
 
-    def cuMemcpyHtoD(self, to: Any, source: Any, size: int, stream: Any = 0) -> None:
-        ctypes.memmove(self._device(to, size), int(source), size)
+    def _copied(self, direction: str, host: Any, device: int, size: int, stream: Any) -> None:
+        """Record a copy for a timeline; one without a stream waits (None)."""
+        if activity.current is None:
+            return
+        at = int(host)
+        pinned = any(start <= at < start + n for start, n in self._pinned.items())
+        waits = not pinned if stream is not None else direction != timeline.ON_DEVICE
+        handle, memory = activity.handle(stream or 0), self.cuMemGetAddressRange(device)[0]
+        activity.copied(
+            direction, size, stream=handle, pageable=not pinned, memory=memory, waits=waits
+        )
 
-    def cuMemcpyDtoH(self, to: Any, source: Any, size: int, stream: Any = 0) -> None:
-        ctypes.memmove(int(to), self._device(source, size), size)
+    def cuMemcpyHtoD(self, to: Any, source: Any, size: int, stream: Any = None) -> None:
+        at = self._device(to, size)
+        ctypes.memmove(at, int(source), size)
+        if size:
+            self._copied(timeline.TO_DEVICE, source, at, size, stream)
 
-    def cuMemcpyDtoD(self, to: Any, source: Any, size: int, stream: Any = 0) -> None:
-        ctypes.memmove(self._device(to, size), self._device(source, size), size)
+    def cuMemcpyDtoH(self, to: Any, source: Any, size: int, stream: Any = None) -> None:
+        at = self._device(source, size)
+        ctypes.memmove(int(to), at, size)
+        if size:
+            self._copied(timeline.TO_HOST, to, at, size, stream)
+
+    def cuMemcpyDtoD(self, to: Any, source: Any, size: int, stream: Any = None) -> None:
+        at = self._device(to, size)
+        ctypes.memmove(at, self._device(source, size), size)
+        if size:
+            self._copied(timeline.ON_DEVICE, source, at, size, stream)
 
     def cuMemsetD8(self, to: Any, byte: int, count: int, stream: Any = 0) -> None:
         ctypes.memset(self._device(to, count), byte, count)
+        activity.note(timeline.FILL, "memset", activity.handle(stream or 0), bytes=count)
 
     cuMemcpyHtoDAsync, cuMemcpyDtoHAsync = cuMemcpyHtoD, cuMemcpyDtoH
     cuMemcpyDtoDAsync, cuMemsetD8Async = cuMemcpyDtoD, cuMemsetD8
 
     # ---- streams and events -----------------------------------------------------------------
     def cuStreamCreate(self, flags: int) -> Handle:
-        return Handle(next(self._handles))
+        made = Handle(next(self._handles))
+        activity.note(timeline.CREATED, stream=made, number=int(flags))
+        return made
 
     def cuStreamDestroy(self, stream: Any) -> None:
         pass
 
     def cuStreamSynchronize(self, stream: Any) -> None:
-        pass
+        activity.note(timeline.HOST_WAITS_STREAM, stream=int(stream))
 
     def cuStreamWaitEvent(self, stream: Any, event: Any, flags: int) -> None:
-        pass
+        activity.note(timeline.WAITS, stream=int(stream), number=int(event))
 
     def cuStreamAddCallback(self, stream: Any, callback: Any, data: int, flags: int) -> None:
         """Call it now: all earlier work is complete."""
@@ -223,12 +252,13 @@ class SimDriver:
 
     def cuEventRecord(self, event: Any, stream: Any) -> None:
         self._events[int(event)] = time.perf_counter()
+        activity.note(timeline.RECORDED, stream=int(stream), number=int(event))
 
     def cuEventQuery(self, event: Any) -> None:
         pass
 
     def cuEventSynchronize(self, event: Any) -> None:
-        pass
+        activity.note(timeline.HOST_WAITS_EVENT, number=int(event))
 
     def cuEventElapsedTime(self, start: Any, end: Any) -> float:
         """Milliseconds of the simulation, not of a GPU."""
@@ -282,7 +312,8 @@ def functions(model: GpuModel) -> dict[str, Any]:
     """Driver function -> replacement."""
     sim = SimDriver(model)
     _current[:] = [sim]
-    return {name: getattr(sim, name) for name in dir(sim) if name.startswith("cu")}
+    named = ((name, getattr(sim, name)) for name in dir(sim) if name.startswith("cu"))
+    return {name: activity.called(name, function) for name, function in named}
 
 
 def unserved(name: str) -> Any:

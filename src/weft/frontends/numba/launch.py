@@ -248,9 +248,10 @@ _PLAIN = frozenset((np.ndarray, int, float, bool))
 
 
 def _as_numpy(value: Any) -> Any:
-    """CPU tensors as NumPy arrays of the same memory."""
-    foreign = hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
-    if not foreign or api.is_cuda_array(value):
+    """CPU tensors as NumPy arrays of the same memory; Numba has types for cuda.core's memory."""
+    tensor = hasattr(value, "__dlpack__") and hasattr(value, "__array__")
+    known = isinstance(value, np.ndarray | np.generic)
+    if not tensor or known or api.is_cuda_array(value):
         return value
     return np.asarray(value)
 

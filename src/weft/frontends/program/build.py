@@ -62,14 +62,23 @@ class CompileStep:
 
 
 def build(
-    sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit
+    sources: Sequence[str],
+    flags: Sequence[str],
+    arch: str,
+    toolkit: Toolkit,
+    *,
+    traced: bool = False,
 ) -> BuiltProgram:
-    """Compile and link a program, unless the cache has it."""
+    """Compile and link a program, unless the cache has it; a timeline has its calls `traced`."""
     flags = user_flags.wanted(user_flags.versioned(flags))
-    command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
+    options = device_options(arch)
+    if "-G" in flags:  # it has the lines; nvcc warns of both
+        options.remove("-lineinfo")
+    command = (toolkit.nvcc, *options, *LINES, *flags)
     steps = [CompileStep(os.path.abspath(path), command) for path in sources]
     made = make(steps, user_flags.for_linking(flags), toolkit, main=True)
-    return BuiltProgram(made.code, runtime_library(toolkit, made.parts), made.files)
+    library = runtime_library(toolkit, made.parts, traced=traced)
+    return BuiltProgram(made.code, library, made.files)
 
 
 def device_options(arch: str) -> list[str]:

@@ -25,8 +25,9 @@ _SERVED_FILE = re.compile(rf"lib{_LIBRARIES}\.(a|so(\.[\d.]+)?)")
 _VERSION = re.compile(r"\d+(\.\d+)?")
 CUDA = {"12": ["-I", str(CUDA_12), "-include", "weft_cuda12.h"], "13": []}
 """Flags for programs of a version of CUDA, by its number."""
-_INCLUDE = ("-include", "--pre-include")
-_ONLY_COMPILE = re.compile(r"-(rdc|dc$|-relocatable-device-code|-device-c)|--x$|-x$")
+_COMPILE_VALUE = ("-include", "--pre-include", "-x", "--x")
+"""Flags of the compiler alone whose value is the next word."""
+_ONLY_COMPILE = re.compile(r"-(rdc|dc$|-relocatable-device-code|-device-c)|--?x=")
 
 
 def versioned(flags: Sequence[str]) -> list[str]:
@@ -69,7 +70,8 @@ def for_linking(flags: Sequence[str]) -> list[str]:
     """The flags that are valid for linking, where stubs are compiled without any header."""
     before = ["", *flags]
     pairs = zip(before, flags, strict=False)
-    kept = (flag for last, flag in pairs if last not in _INCLUDE and flag not in _INCLUDE)
+    values = _COMPILE_VALUE
+    kept = (flag for last, flag in pairs if last not in values and flag not in values)
     return [flag for flag in kept if not _ONLY_COMPILE.match(flag)]
 
 

@@ -18,7 +18,7 @@ from weft import cache, progress
 from weft.frontends.program import parts as library_parts
 from weft.frontends.program import stubs
 from weft.frontends.program.parallel import parallel
-from weft.frontends.program.parts import CORE, DRIVER
+from weft.frontends.program.parts import CORE, DRIVER, SHIM, TRACED
 from weft.source.toolkit import LIBRARIES, Toolkit
 
 FORMAT = 8
@@ -30,6 +30,8 @@ _CORE_FLAGS = ("-O0", "-fno-rtti", "-fno-exceptions")
 """The core is compiled in the first run of a program, and spends its time in Python and in libc."""
 _FLAGS = ("-O1", "-ffp-contract=off")
 """Textures are filtered by exact steps: no product may be fused with a sum."""
+_TRACING = ("-finstrument-functions",)
+"""Every function reports when it begins and ends (`shim/trace.cpp`)."""
 
 
 def file_name(part: str) -> str:
@@ -37,29 +39,35 @@ def file_name(part: str) -> str:
     return f"libweft_{part}.so"
 
 
-def runtime_library(toolkit: Toolkit, parts: Sequence[str]) -> list[bytes]:
-    """The shared objects of these parts; what is not cached is compiled, in parallel."""
-    held = {part: cache.get("library", _key(toolkit, part)) for part in parts}
+def runtime_library(toolkit: Toolkit, parts: Sequence[str], *, traced: bool = False) -> list[bytes]:
+    """The shared objects of these parts; what is not cached is compiled, in parallel.
+
+    traced  whether calls of their functions are reported; then the part TRACED is the last one
+    """
+    parts = [*parts, TRACED] if traced else parts
+    held = {part: cache.get("library", _key(toolkit, part, traced)) for part in parts}
     if missing := [part for part, data in held.items() if data is None]:
         what = "" if missing == [CORE] else f" ({', '.join(missing)})"
+        what += " with its calls traced" * traced
         progress.say(f"compiling the runtime library{what} for this toolkit (once)")
 
         def compile(part: str) -> None:
-            held[part] = _part(toolkit, part)
+            held[part] = _part(toolkit, part, traced)
 
         parallel([functools.partial(compile, part) for part in missing])
     return [data for data in held.values() if data is not None]
 
 
-def _key(toolkit: Toolkit, part: str) -> str:
-    return cache.key(FORMAT, toolkit.identity, part, library_parts.digest(part))
+def _key(toolkit: Toolkit, part: str, traced: bool) -> str:
+    variant = ("traced",) * traced
+    return cache.key(FORMAT, toolkit.identity, part, library_parts.digest(part), *variant)
 
 
-def _part(toolkit: Toolkit, part: str) -> bytes:
-    key = _key(toolkit, part)
+def _part(toolkit: Toolkit, part: str, traced: bool) -> bytes:
+    key = _key(toolkit, part, traced)
     with _alone(part), tempfile.TemporaryDirectory(prefix="weft-") as folder:
         if (data := cache.get("library", key)) is None:
-            data = _compiled(toolkit, part, Path(folder))
+            data = _compiled(toolkit, part, Path(folder), traced and part != TRACED)
             cache.put("library", key, data)
     return data
 
@@ -76,10 +84,11 @@ def _alone(part: str) -> Iterator[None]:
         os.close(handle)
 
 
-def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
+def _compiled(toolkit: Toolkit, part: str, folder: Path, traced: bool) -> bytes:
     """Compile a part as one unit: the headers take as long as weft's own lines."""
     unit, out = folder / "unit.cpp", folder / file_name(part)
-    included = "".join(f'#include "{path}"\n' for path in library_parts.sources(part))
+    sources = [*[SHIM / "traced" / "calls.h"] * traced, *library_parts.sources(part)]
+    included = "".join(f'#include "{path}"\n' for path in sources)
     unit.write_text(included, encoding="utf-8")
     units = [unit]
     if part == CORE:
@@ -88,6 +97,7 @@ def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
         units.append(folder / "unserved.cpp")
         units[-1].write_text(_unserved(toolkit), encoding="utf-8")
     options = ["-std=c++17", *(_CORE_FLAGS if part == CORE else _FLAGS), "-fvisibility=hidden"]
+    options += _TRACING if traced else ()
     options += ["-I", str(folder), "-I", toolkit.include, "-idirafter", str(LIBRARIES)]
     # A Python process may have loaded NVIDIA's libcudart, whose functions have the same names.
     link = [f"-Wl,-soname,{out.name},-Bsymbolic-functions,--no-as-needed"]

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from weft.source.toolkit import LIBRARIES
 
-CORE, DRIVER, PROCESSES = "core", "driver", "processes"
+CORE, DRIVER, PROCESSES, TRACED = "core", "driver", "processes", "traced"
 SHIM = Path(__file__).parent / "shim"
-_FOLDERS = ("textures", "graphs", PROCESSES, DRIVER)
-"""Parts of CUDA's own interfaces, in the order in which they are loaded."""
+_FOLDERS = ("textures", "graphs", PROCESSES, DRIVER, TRACED)
+"""Parts of CUDA's own interfaces, in the order in which they are loaded; TRACED has the ranges of
+NVTX, for a timeline."""
 _PREFIXES = (
     (r"cublasLt", "cublaslt"),
     (r"cublasXt", "cublasxt"),

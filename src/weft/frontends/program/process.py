@@ -44,21 +44,21 @@ def error_text(error: int) -> str:
     return str(text(error).decode())
 
 
-def start(device: str = "sim", parts: Sequence[str] = (CORE,)) -> ctypes.CDLL:
-    """Load parts of the runtime library, each once; the first call chooses the GPU.
+def start(device: str = "sim", parts: Sequence[str] = (CORE,), gpus: int = 1) -> ctypes.CDLL:
+    """Load parts of the runtime library, each once; the first call chooses the GPUs.
 
     Returns the last part, which has the functions of those that it needs as well.
     """
     global _runtime
     with _lock:
         if _runtime is None:
-            _runtime = _started(select(device).simulated)
+            _runtime = _started(select(device).simulated, gpus)
         if new := [part for part in parts if part not in _parts]:
             _load(new)
         return _parts[parts[-1]]
 
 
-def _started(model: GpuModel) -> Runtime:
+def _started(model: GpuModel, gpus: int) -> Runtime:
     tools, files = toolkit.find(), _AnyFile()
     _load([CORE])
     served = _parts[CORE]
@@ -67,6 +67,7 @@ def _started(model: GpuModel) -> Runtime:
     )
     runtime.find_unknown = lambda address: any(find(address) for find in _unknown)
     served.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
+    served.weft_gpus(gpus)
     served.weft_embed()
     served.weft_adopt.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     served.weft_disown.argtypes = (ctypes.c_void_p,)

@@ -60,10 +60,14 @@ def run(
         )
     model = chosen.simulated
     tools = toolkit.find()
+    recording = _recording(settings.current)
+    traced = recording is not None and recording.timeline
     if not os.path.splitext(path)[1] and (built := executable.unwrapped(path)) is not None:
-        program = BuiltProgram(built.code, runtime_library(tools, built.parts), built.sources)
+        program = BuiltProgram(
+            built.code, runtime_library(tools, built.parts, traced=traced), built.sources
+        )
     else:
-        program = build([path, *sources], flags, model.compile_for, tools)
+        program = build([path, *sources], flags, model.compile_for, tools, traced=traced)
     if not 1 <= gpus <= MOST_GPUS:
         raise LaunchError(
             "this number of GPUs cannot be simulated", got=str(gpus), allowed=f"1 to {MOST_GPUS}"

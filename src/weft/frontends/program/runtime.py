@@ -38,7 +38,9 @@ from weft.frontends.program.unit import TranslationUnit
 
 if TYPE_CHECKING:
     from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
+    from weft.frontends.program.timeline.recorder import ProgramTimeline
     from weft.frontends.race_hint import RaceHint
+    from weft.measure.profile.session import Recording
     from weft.values.findings import Finding
 
 REMEMBERED = 4096
@@ -65,6 +67,7 @@ class Runtime:
         self._plans: dict[tuple[int, LaunchConfig, int], LaunchPlan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._sanitizer: ProgramSanitizer | None = None
+        self._timeline: ProgramTimeline | None = None
         self.find_unknown: Callable[[int], bool] | None = None
         self.race_hint: RaceHint | None = None
         self._not_addresses: set[int] = set()
@@ -212,7 +215,17 @@ class Runtime:
     # ---- libraries and limits ---------------------------------------------------------------
     @answers(libraries.INTERNAL_ERROR)
     def compute(self, name: bytes, numbers: Any, count: int) -> int:
+        if self._timeline is not None:
+            self._timeline.computed(name.decode())
         return libraries.compute(name.decode(), numbers[:count])
+
+    def follow(self, recording: Recording) -> None:
+        """Record the calls and the work of the program for a timeline."""
+        from weft.frontends import recorded
+        from weft.frontends.program.timeline.recorder import ProgramTimeline
+
+        recorded.follow(recording, call="")
+        self._timeline = ProgramTimeline(self.library, self.say)
 
     # ---- what the sanitizer says of the host --------------------------------------------------
     def watch(self, program: str, files: Mapping[str, str]) -> None:
@@ -226,7 +239,11 @@ class Runtime:
 
     @contextlib.contextmanager
     def _watched(self, plan: LaunchPlan, memory: Sequence[Allocation]) -> Iterator[None]:
-        """A context for a launch whose accesses the sanitizer records."""
+        """A context for a launch whose accesses the sanitizer records, or that a timeline shows."""
+        if self._timeline is not None:
+            with self._timeline.launching():
+                yield
+            return
         if self._sanitizer is None:
             yield
             return

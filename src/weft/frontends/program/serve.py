@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import progress
 from weft.device import models
@@ -37,6 +37,13 @@ from weft.frontends.program.runtime import Runtime
 from weft.frontends.program.unit import SourceFiles, TranslationUnit
 from weft.source import toolkit
 
+if TYPE_CHECKING:
+    from weft.measure.profile.session import Recording
+
+_NVTX = "NVTX_INJECTION64_PATH"
+"""The variable in which NVTX looks for the library that takes its ranges."""
+DEBUG = "WEFT_DEBUG"
+"""The variable by which `weft debug` asks for the debugger: see `weft.debug.process`."""
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 _ALLOCATIONS = 50_000
 """Objects between two runs of the garbage collector: nearly all are modules and compiled code, and
@@ -68,7 +75,10 @@ def main(job: ProgramJob) -> None:
         library, lambda text: TranslationUnit(text, name, files, model, tools), source
     )
     if job.record is not None:
-        _record(libc, job.record, job.wanted)
+        recording = _record(libc, job.record, job.wanted)
+        if recording.timeline:
+            runtime.follow(recording)
+            os.environ[_NVTX] = _open(job.library[-1])
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     library.weft_gpus(job.gpus)
     _let_start_itself(job)
@@ -85,6 +95,13 @@ def main(job: ProgramJob) -> None:
         command = f"weft check --sanitize {source}"
         runtime.race_hint = race_hint.RaceHint(runtime.say, command, patience)
         _at_exit(libc, runtime.race_hint.report)
+    if os.environ.get(DEBUG):
+        from weft.debug import process  # plain runs do without its code
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it stops a launch
+        session = process.install_from_environment()
+        _at_exit(libc, functools.partial(process.report_unreached, session))
+        library.weft_block()
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     # Work that is still in flight at exit must finish before destructors run.
     libc.__cxa_atexit(ctypes.cast(library.weft_drain, ctypes.c_void_p), None, None)
@@ -103,7 +120,7 @@ def _let_start_itself(job: ProgramJob) -> None:
         starts_by((ctypes.c_char_p * (len(words) + 1))(*words, None))
 
 
-def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> None:
+def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> Recording:
     """Profile all launches and write the profiles at exit."""
     from weft.measure.profile.session import Recording  # plain runs do without its code
 
@@ -114,6 +131,7 @@ def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> No
             json.dump(recording.to_record(), file)
 
     _at_exit(libc, write)
+    return recording
 
 
 def _at_exit(libc: ctypes.CDLL, do: Callable[[], None]) -> None:

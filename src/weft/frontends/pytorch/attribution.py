@@ -22,7 +22,16 @@ from torch.optim.optimizer import (
 )
 
 from weft import cache
-from weft.values.model import Origin
+from weft.frontends import activity
+from weft.values import timeline
+from weft.values.model import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    ModuleFacts,
+    Origin,
+    ScriptEvent,
+)
 
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
@@ -34,7 +43,10 @@ class Attribution:
     """Follows the modules and optimizers of a script."""
 
     def __init__(self) -> None:
+        self.events: list[ScriptEvent] = []
+        self.modules: dict[str, ModuleFacts] = {}
         self._stack: list[str] = []
+        self._optimizers = 0
         self._ranges: dict[int, str] = {}
         self._next_range = 0
         self._names: dict[int, str] = {}
@@ -50,12 +62,19 @@ class Attribution:
         hooks.register_module_forward_pre_hook(self._enter)
         hooks.register_module_forward_hook(self._leave, always_call=True)
         register_optimizer_step_pre_hook(self._step)
-        register_optimizer_step_post_hook(self._leave)
+        register_optimizer_step_post_hook(self._stepped)
         for name, function in (
-            ("range_push", self._begin), ("range_pop", self._pop),
-            ("range_start", self._begin), ("range_end", self._end),
+            ("range_push", self._push), ("range_pop", self._pop),
+            ("range_start", self._start), ("range_end", self._end), ("mark", self._mark),
         ):  # fmt: skip
             setattr(torch.cuda.nvtx, name, function)
+
+    @property
+    def phase(self) -> str:
+        """The phase of the operation that runs now."""
+        if torch._C._current_autograd_node() is not None:
+            return BACKWARD
+        return OPTIMIZER if self._optimizers else FORWARD
 
     def place(self) -> Origin:
         """The origin of the operation that runs now."""
@@ -82,25 +101,57 @@ class Attribution:
         self._ranges[self._next_range] = message
         return self._next_range
 
+    def _push(self, message: str) -> int:
+        activity.note(timeline.PUSH, message)
+        return self._begin(message)
+
+    def _start(self, message: str) -> int:
+        number = self._begin(message)
+        activity.note(timeline.START, message, number=number)
+        return number
+
     def _end(self, number: int) -> None:
+        activity.note(timeline.END, number=number)
         self._ranges.pop(number, None)
 
     def _pop(self) -> None:
         if self._ranges:
+            activity.note(timeline.POP)
             self._ranges.popitem()
+
+    def _mark(self, message: str) -> None:
+        activity.note(timeline.MARK, message)
 
     def _enter(self, module: Any, _: Any) -> None:
         if id(module) not in self._names:
             root = type(module).__name__
             for name, part in module.named_modules():
-                self._names.setdefault(id(part), f"{root}.{name}" if name else root)
-        self._stack.append(self._names[id(module)])
+                path = self._names.setdefault(id(part), f"{root}.{name}" if name else root)
+                self.modules.setdefault(path, _facts(part))
+        name = self._names[id(module)]
+        # A checkpoint repeats forward passes inside of a backward pass.
+        if not self._stack and torch._C._current_autograd_node() is None:
+            has = any(True for _ in module.parameters())
+            self.events.append(ScriptEvent(FORWARD, name, has))
+        self._stack.append(name)
 
     def _leave(self, *_: Any) -> None:
         self._stack.pop()
 
     def _step(self, optimizer: Any, *_: Any) -> None:
-        self._stack.append(f"{type(optimizer).__name__}.step")
+        name = f"{type(optimizer).__name__}.step"
+        self.events.append(ScriptEvent(OPTIMIZER, name))
+        self._optimizers += 1
+        self._stack.append(name)
+
+    def _stepped(self, *_: Any) -> None:
+        self._optimizers -= 1
+        self._stack.pop()
+
+
+def _facts(module: Any) -> ModuleFacts:
+    own = module.parameters(recurse=False)
+    return ModuleFacts(type(module).__name__, sum(p.numel() * p.element_size() for p in own))
 
 
 def _line() -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from weft.device.models import GpuModel
-from weft.measure.profile import floor
+from weft.measure.profile import floor, roofline
 from weft.values.model import Call
 from weft.values.profile import Profile
 
@@ -20,19 +21,28 @@ def with_profiles(calls: Iterable[Call], profiles: Sequence[Profile], gpu: GpuMo
     return [_known(c, known.get(c.name)) if c.kernel else c for c in calls]
 
 
-def _known(call: Call, work: tuple[float, float, float] | None) -> Call:
-    if work is None:
-        return call
-    seconds, flops, moved = work
-    return replace(call, seconds=seconds, flops=flops, bytes=moved)
+class _Work(NamedTuple):
+    """The work of one launch: values of a call."""
+
+    seconds: float
+    flops: float
+    bytes: float
+    roofline: float
+    limit: str
 
 
-def _each(profiles: Sequence[Profile], gpu: GpuModel) -> tuple[float, float, float]:
-    """(least time, operations, bytes) of one launch, on average over the shapes of a kernel."""
+def _known(call: Call, work: _Work | None) -> Call:
+    return call if work is None else replace(call, **work._asdict())
+
+
+def _each(profiles: Sequence[Profile], gpu: GpuModel) -> _Work:
+    """The work of one launch, on average over the shapes of a kernel."""
     launches = sum(p.launches for p in profiles)
     seconds = sum(floor.seconds(floor.units(p, gpu)) for p in profiles)
     flops = sum(
         n for p in profiles for unit, n in floor.work(p).items() if unit[:2] in ("fp", "te")
     )
     moved = sum(floor.dram_bytes(p) for p in profiles)
-    return seconds / launches, flops / launches, moved / launches
+    roofs = sum(roofline.roofline(p, gpu).floor for p in profiles)
+    bound = floor.bound(floor.units(profiles[0], gpu)).name
+    return _Work(seconds / launches, flops / launches, moved / launches, roofs / launches, bound)

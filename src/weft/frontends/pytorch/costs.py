@@ -23,6 +23,7 @@ _NO_KERNEL = ("empty", "new_empty", "empty_like", "empty_strided",
               "lift_fresh", "resize_", "set_")  # fmt: skip
 """Operations that launch nothing on a GPU."""
 
+DRAM = "DRAM"
 _ONLY_WRITE = ("fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_")
 
 Values = Mapping[str, Any]
@@ -35,6 +36,7 @@ class Cost(NamedTuple):
     bytes      that it reads and writes at least
     allocated  bytes of its new results
     library    True for products, convolutions and attention
+    limit      the rate that bounds it: DRAM, or that of a unit
     """
 
     flops: float
@@ -42,31 +44,47 @@ class Cost(NamedTuple):
     allocated: int
     seconds: float
     library: bool
+    limit: str
 
 
 def cost(
     gpu: GpuModel, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
 ) -> Cost:
     """The cost of a call that has just returned."""
-    values = {**dict(zip((a.name for a in func._schema.arguments), args, strict=False)), **kwargs}
-    given, results, changed = tensors((args, kwargs)), tensors(out), _changed(func, values)
+    values = named(func, args, kwargs)
+    given, results, changed = tensors((args, kwargs)), tensors(out), written(func, values)
     read = [] if func._opname in _ONLY_WRITE else given
-    written = [*changed, *(t for t in results if all(t is not c for c in changed))]
-    moved = sum(map(size, read)) + sum(map(size, written))
+    stored = [*changed, *(t for t in results if all(t is not c for c in changed))]
+    moved = sum(map(size, read)) + sum(map(size, stored))
     counted = _flops(func, args, kwargs, values, out)
     library = counted is not None
-    flops = counted if counted is not None else float(sum(t.numel() for t in written))
+    flops = counted if counted is not None else float(sum(t.numel() for t in stored))
     before = {t.untyped_storage().data_ptr() for t in given}
     new = sum(size(t) for t in results if t.untyped_storage().data_ptr() not in before)
-    seconds = max(
-        moved / (gpu.memory_gb_per_s * 1e9), flops / _rate(gpu, func, values, read, library)
-    )
-    return Cost(flops, moved, new, seconds, library)
+    unit = _unit(func, values, read, library)
+    moving, computing = moved / (gpu.memory_gb_per_s * 1e9), flops / floor.ceilings(gpu)[unit]
+    limit = DRAM if moving >= computing else unit
+    return Cost(flops, moved, new, max(moving, computing), library, limit)
+
+
+def arithmetic(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
+) -> tuple[float, str]:
+    """The FLOPs of a product, a convolution or attention, and their unit; 0 for others."""
+    values = named(func, args, kwargs)
+    counted = _flops(func, args, kwargs, values, out)
+    return counted or 0.0, _unit(func, values, tensors((args, kwargs)), counted is not None)
+
+
+def named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names."""
+    return {**dict(zip((a.name for a in func._schema.arguments), args, strict=False)), **kwargs}
 
 
 def launches(func: Any, out: Any) -> bool:
     """True if an operation launches kernels; False for views and for the tensors of a trace."""
-    return not _is_view(func) and func._opname not in _NO_KERNEL and _is_real(out)
+    marks = func.namespace == "profiler"
+    return not (marks or is_view(func) or func._opname in _NO_KERNEL) and _is_real(out)
 
 
 def name(func: Any) -> str:
@@ -131,21 +149,22 @@ _WEFT: dict[str, Callable[[Values, Any], float]] = {
         2.0 * values["dy"].numel() * math.prod(out.shape[1:])
     ),
     "attention": lambda values, _: _attention(values, backward=False),
+    "attention_lse": lambda values, _: _attention(values, backward=False),
+    "attention_dropout": lambda values, _: _attention(values, backward=False),
+    "attention_backward": lambda values, _: _attention(values, backward=True),
+    "matmul_row_sums": lambda values, out: _per_result("a", -1)(values, out[0]),
 }
 """weft's own operations, which torch does not count."""
 
 
-def _rate(
-    gpu: GpuModel, func: Any, values: Values, read: Sequence[torch.Tensor], library: bool
-) -> float:
-    """Floating-point operations per second; products of 16 bits use tensor cores."""
-    rates = floor.ceilings(gpu)
+def _unit(func: Any, values: Values, read: Sequence[torch.Tensor], library: bool) -> str:
+    """The unit that computes; products of 16 bits use tensor cores."""
     dtype = next((t.dtype for t in read if t.is_floating_point()), torch.float32)
     if library and dtype in _TENSOR_CORES:
-        return rates[f"tensor.{_TENSOR_CORES[dtype]}"]
+        return f"tensor.{_TENSOR_CORES[dtype]}"
     if library and dtype is torch.float32 and _is_tf32(func, values):
-        return rates["tensor.tf32"]
-    return rates["fp64" if dtype is torch.float64 else "fp32"]
+        return "tensor.tf32"
+    return "fp64" if dtype is torch.float64 else "fp32"
 
 
 def _is_tf32(func: Any, values: Values) -> bool:
@@ -161,14 +180,14 @@ def _is_tf32(func: Any, values: Values) -> bool:
 
 
 # ---- arguments and results -----------------------------------------------------------------------
-def _changed(func: Any, values: Values) -> list[torch.Tensor]:
+def written(func: Any, values: Values) -> list[torch.Tensor]:
     """The arguments that an operation writes."""
-    written = (
+    arguments = (
         values.get(a.name)
         for a in func._schema.arguments
         if a.alias_info is not None and a.alias_info.is_write
     )
-    return tensors(list(written))
+    return tensors(list(arguments))
 
 
 def _plain(values: Sequence[Any]) -> Iterator[torch.Tensor]:
@@ -183,7 +202,7 @@ def _is_real(out: Any) -> bool:
                if isinstance(t, torch.Tensor))  # fmt: skip
 
 
-def _is_view(func: Any) -> bool:
+def is_view(func: Any) -> bool:
     """True if all results are views of arguments that stay unchanged."""
     returns = func._schema.returns
     return bool(returns) and all(

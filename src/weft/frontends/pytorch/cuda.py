@@ -28,7 +28,7 @@ def functions(model: GpuModel, tracker: memory.Tracker, gpus: int) -> dict[str, 
     """
     return {
         "get_device_capability": always(model.compute_capability),
-        "synchronize": nothing(),
+        "synchronize": streams.synchronize,
         "is_available": always(True),
         "current_stream": streams.current,
         "default_stream": streams.default,

@@ -6,6 +6,7 @@ and of weft are marked at their launch.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import functools
 import json
@@ -19,7 +20,7 @@ from typing import Any
 from weft.device.models import GpuModel
 from weft.errors import Error
 from weft.frontends.pytorch import gpu_times
-from weft.values.model import Call, Origin
+from weft.values.model import Call, GpuKernel, Origin
 from weft.values.profile import Profile
 
 Hook = Callable[[], None]
@@ -61,11 +62,13 @@ class GpuProfile:
         times = self._times()
         self.tuning = times.tuning
         calls = [replace(c, kernels=times.marked.get(c.number, ())) for c in self._model.calls]
-        others = [
-            Call(k.name, Origin(), 0, 0, 0, 0, 0, kernel=True, kernels=(k,)) for k in times.others
-        ]
         # An operation that launched nothing is no row.
-        return [*(c for c in calls if c.kernels), *others]
+        return in_steps([c for c in calls if c.kernels], times.others)
+
+    @property
+    def watched(self) -> Any:
+        """The modules and events of the script, and its allocations."""
+        return self._model
 
     def peak(self) -> int:
         """The peak of allocated memory."""
@@ -175,6 +178,20 @@ class GpuProfile:
                 return plain(*args, **options)
 
         setattr(owner, name, ignored)
+
+
+def in_steps(calls: Sequence[Call], others: Sequence[GpuKernel]) -> list[Call]:
+    """Add kernels that no call launched, to the steps in which the GPU ran them."""
+    starts = sorted((c.kernels[0].start, c.moment) for c in calls if c.kernels)
+    found = list(calls)
+    for kernel in others:
+        before = bisect.bisect_right(starts, kernel.start, key=lambda pair: pair[0])
+        moment = starts[before - 1][1] if before else 0
+        found.append(
+            Call(kernel.name, Origin(), 0, 0, 0, 0, 0, kernel=True, kernels=(kernel,),
+                 moment=moment)
+        )  # fmt: skip
+    return found
 
 
 def _nothing() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from weft.frontends import launches
 
@@ -90,7 +90,8 @@ class Capture(TorchDispatchMode):  # type: ignore[misc]
             storage = tensor.untyped_storage()
             at = storage.data_ptr()
             if at not in self._own and at not in self._saved:
-                self._saved[at] = (storage, storage.clone())
+                with _disable_current_modes():  # the copy is no operation of the graph
+                    self._saved[at] = (storage, storage.clone())
 
 
 class CUDAGraph:

@@ -20,12 +20,19 @@ BLOCK = 512
 """CUDA's caching allocator rounds sizes up to this number of bytes."""
 
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types of tensors with memory of their own."""
+
+
 class Tracker:
     """Adds up the storages of tensors until they are freed."""
 
     def __init__(self) -> None:
         self.now = self.peak = self.count = self.total = 0
-        self._live: dict[int, Any] = {}
+        self.order: list[int] | None = None
+        """Numbers of allocations as they begin, negative as they end, where a profile wants them"""
+        self.sizes: dict[int, int] = {}
+        self._live: dict[int, tuple[Any, int]] = {}
 
     def add(self, tensor: torch.Tensor) -> None:
         """Count the storage of a tensor once, until it is freed."""
@@ -36,16 +43,28 @@ class Tracker:
         if key in self._live:
             return
         size = -(-storage.nbytes() // BLOCK) * BLOCK
+        self.count += 1
+        number = self.count
 
         def freed(_: object) -> None:
             del self._live[key]
             self.now -= size
+            if self.order is not None:
+                self.order.append(-number)
 
-        self._live[key] = weakref.ref(storage, freed)
+        self._live[key] = weakref.ref(storage, freed), number
         self.now += size
         self.total += size
-        self.count += 1
         self.peak = max(self.peak, self.now)
+        if self.order is not None:
+            self.order.append(number)
+            self.sizes[number] = size
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """The number of a tensor's allocation; 0 for memory that is not counted."""
+        if tensor.layout is not torch.strided or type(tensor) not in _PLAIN:
+            return 0
+        return self._live.get(tensor.untyped_storage()._cdata, (None, 0))[1]
 
     def reset_peak(self) -> None:
         self.peak = self.now

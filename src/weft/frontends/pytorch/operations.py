@@ -62,8 +62,6 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         # Higher-order operators have no schema.
         observed = isinstance(func, torch._ops.OpOverload) and not self._by_the_script
         self._by_the_script = False
-        for observe in self.observers if observed else ():
-            observe(func, args, kwargs or {}, out)
         # Subclasses, such as those of a trace, have no memory of their own.
         if type(out) is torch.Tensor:
             self.tracker.add(out)
@@ -71,6 +69,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             for value in out:
                 if type(value) is torch.Tensor:
                     self.tracker.add(value)
+        for observe in self.observers if observed else ():
+            observe(func, args, kwargs or {}, out)
         return out
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

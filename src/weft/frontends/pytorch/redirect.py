@@ -47,11 +47,11 @@ def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operation
     for owner, replaced in (item for table in tables for item in table.items()):
         for name, value in replaced.items():
             setattr(owner, name, value)
-    _enter_in_every_thread(redirect, mode)
+    enter_in_every_thread(redirect, mode)
     return mode
 
 
-def _enter_in_every_thread(*modes: Any) -> None:
+def enter_in_every_thread(*modes: Any) -> None:
     """Enter modes, which torch keeps per thread, here and in threads that start later."""
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 

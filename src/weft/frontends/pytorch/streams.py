@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from weft.frontends import clock
+from weft.frontends import activity, clock
 from weft.frontends.pytorch import graphs
+from weft.values import timeline
 
 DEVICE = torch.device("cuda", 0)
 """The device that scripts see."""
@@ -28,6 +29,8 @@ class Stream:
         self.priority = priority
         self.cuda_stream = self.stream_id = next(_numbers)
         self._before: list[Stream] = []
+        # Streams of torch do not wait for the default one.
+        activity.note(timeline.CREATED, stream=self.cuda_stream, number=1)
 
     def __enter__(self) -> Stream:
         self._before.append(current())
@@ -49,17 +52,21 @@ class Stream:
 
     def record_event(self, event: clock.Event | None = None) -> clock.Event:
         event = event or clock.Event()
-        event.record()
+        event.record(self)
         return event
 
     def synchronize(self) -> None:
         """Return at once: launches are synchronous."""
+        activity.waited("cudaStreamSynchronize", self)
 
-    def wait_event(self, event: object) -> None:
+    def wait_event(self, event: clock.Event) -> None:
         """Return at once: launches are synchronous."""
+        event.wait(self)
 
-    def wait_stream(self, stream: object) -> None:
+    def wait_stream(self, stream: Stream) -> None:
         """Return at once: launches are synchronous."""
+        if activity.current is not None:
+            self.wait_event(stream.record_event())
 
     def query(self) -> bool:
         return True
@@ -121,6 +128,11 @@ def current(device: Any = None) -> Stream:
 def default(device: Any = None) -> Stream:
     """The default stream, number 0."""
     return _default
+
+
+def synchronize(device: Any = None) -> None:
+    """Return at once: launches are synchronous."""
+    activity.waited("cudaDeviceSynchronize", everything=True)
 
 
 def set_current(stream: Stream | None) -> None:

@@ -91,13 +91,11 @@ class _WorkerLoop:
         self.b, self.context, self.worker = b, context, worker
         self.watch, self.compares = watch, compares
         self.zero, self.one = b.integer("i32", 0), b.integer("i32", 1)
-        self.current, self.idle = b.alloca("i32"), b.alloca("i32")
-        """The current slot; the number of consecutive slots that had nothing to run."""
+        self.current = b.at(worker, WorkerFields.CURRENT)
+        self.idle = b.at(worker, WorkerFields.IDLE)
 
     def emit(self, slot_bytes: int) -> None:
         b, worker = self.b, self.worker
-        b.store(self.zero, self.current)
-        b.store(self.zero, self.idle)
         with b.forever() as again:
             self._leave_if_asked()
             slots = b.load("ptr", 0, b.at(worker, WorkerFields.SLOTS))

@@ -222,6 +222,7 @@ class WarpEmitter(WarpOperands):
                 emit(self, block, self.position, count)
             else:
                 self.instruction(block.code[self.position])
+                self.watch.executed(block.code[self.position])
             self.position += max(count, 1)
             self._before_early -= max(count, 1)
             if self._before_early <= 0 and self._early is not None:

@@ -114,6 +114,8 @@ class Arena:
         self.workspace = (self.address + ContextFields.SIZE, WORKSPACE, 1, 0)
         self.workers = [self._worker(i) for i in range(workers)]
         self.verdict = ""
+        self.skipped = 0
+        """Blocks that do not run, of those before the next one."""
 
     def _worker(self, number: int) -> WorkerMemory:
         info, n = self.info, self.slots
@@ -164,6 +166,7 @@ class Arena:
 
         A successful launch has left its slots free and no error: nothing else needs to be reset.
         """
+        self.skipped = 0
         address, params_at, table_at = self.address, self._params, self._table
         x, y, z = grid
         # A null workspace makes the grid barrier of cooperative groups trap.
@@ -202,6 +205,8 @@ class Arena:
 
     def limit(self, blocks: range) -> None:
         """Have the launch that `begin` has prepared run these blocks only."""
+        ended = sum(int(w.fields[WorkerFields.PROGRESS // 8]) for w in self.workers)
+        self.skipped = blocks.start - ended
         self.context[ContextFields.NEXT // 8] = blocks.start
         self.context[ContextFields.TOTAL // 8] = blocks.stop
 

@@ -237,7 +237,10 @@ class LaunchPlan:
         time_limit = self.ready(time_limit)
         # A limit needs this thread to look at the clock.
         quick = self._small and time_limit is None
-        workers = 1 if blocks is not None else self._workers
+        # An observer may watch some blocks of a grid that is too large to run.
+        watched: Sequence[range] = getattr(self.observer, "blocks", ())
+        ranges = (blocks,) if blocks is not None else watched
+        workers = 1 if ranges else self._workers
         idle = self._idle_one if quick else self._idle(workers)
         sim = self.sim
         served = self.is_served
@@ -257,15 +260,15 @@ class LaunchPlan:
             self._texture_unit(),
             self.cluster,
         )
-        if blocks is not None:
-            arena.limit(blocks)
         if schedule is not None:
             arena.follow(schedule.fields(blocks or range(self.total)), self._resident(schedule))
         if served:
             sim.services.begin(arena, self.config.block, len(rows) // 4)
         seen = self._observe(arena, memory) if self.observer is not None else None
         try:
-            if quick:
+            if ranges:
+                results = self._run_ranges(arena, ranges, keep, time_limit)
+            elif quick:
                 results = [self._run_here(arena)]
             else:
                 results = self._run_threads(arena, keep, time_limit)
@@ -289,8 +292,9 @@ class LaunchPlan:
 
     @property
     def _workers(self) -> int:
-        """Threads of a launch; under a schedule one, so that it does the same every time."""
-        return 1 if self.scheduled else min(thread_count(), self.total)
+        """Threads of a launch; one where it must do the same every time."""
+        alone = self.scheduled or getattr(self.observer, "alone", False)
+        return 1 if alone else min(thread_count(), self.total)
 
     def _resident(self, schedule: Schedule) -> int:
         """Blocks that run at the same time. Those that wait for each other must."""
@@ -342,6 +346,18 @@ class LaunchPlan:
         result = code.run(arena, 0)
         code.spend(time.perf_counter() - begin)
         return result
+
+    def _run_ranges(
+        self, arena: Arena, ranges: Sequence[range], keep: object, time_limit: float | None
+    ) -> list[int]:
+        """Run some blocks of the grid, until a range fails."""
+        results: list[int] = []
+        for blocks in ranges:
+            arena.limit(blocks)
+            results += self._run_threads(arena, keep, time_limit)
+            if results.count(Run.FINISHED) < len(results):
+                break
+        return results
 
     def _run_threads(self, arena: Arena, keep: object, time_limit: float | None) -> list[int]:
         workers = range(len(arena.workers))

@@ -58,8 +58,17 @@ class Observation:
 
     def shared_memory(self) -> list[int]:
         """The start of the shared memory of each slot of each worker."""
+        starts = self.slot_addresses()
+        return [ctypes.c_int64.from_address(x + SlotFields.SHARED).value for x in starts]
+
+    def slot_addresses(self) -> list[int]:
+        """The start of each slot of each worker."""
         slots = [self._arena.slot(w, i) for w in range(self.workers) for i in range(self.slots)]
-        return [int(slot.view(np.int64)[SlotFields.SHARED // 8]) for slot in slots]
+        return [int(slot.ctypes.data) for slot in slots]
+
+    def worker_field(self, offset: int) -> int:
+        """A field of the first host thread: see `WorkerFields`."""
+        return self._arena.workers[0][offset]
 
     def for_launch(self, memory: Bytes) -> None:
         """Memory that all workers share: its address is in `ContextFields.OBSERVER`."""
@@ -116,7 +125,11 @@ def _huge_pages(nbytes: int) -> Bytes | None:
 
 
 class Observer(Watching, Protocol):
-    """An observer of launches."""
+    """An observer of launches.
+
+    One with a true attribute `alone` has its launches run on one host thread, in the same order
+    every time.
+    """
 
     def begin(self, observation: Observation) -> None:
         """Before a launch: reserves memory."""

@@ -17,6 +17,8 @@ _PIECE = re.compile(
     rb"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diouxXcsfFeEgGaAp%])"
 )
 _LONG = (b"l", b"ll", b"j", b"z", b"t")
+VARIABLE = "WEFT_PRINTF_FROM"
+"""The environment variable that selects the threads whose output is shown."""
 MAX_FIELD = 1 << 20
 """Characters one conversion may take; a width beyond it is a mistake or an attack."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 from weft.device.sim.layout import ContextFields, Fault, Site, SlotFields, WorkerFields
 from weft.device.sim.run.device_runtime import Descendants, DeviceRuntime, Item, Owner
 from weft.device.sim.run.heap import Heap
-from weft.device.sim.run.printf import PrintfArguments, render
+from weft.device.sim.run.printf import VARIABLE, PrintfArguments, render
 from weft.errors import AssertFailed, DeviceError, IllegalAddress
 from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
+    from weft.device.sim.printing_threads import Line
     from weft.device.sim.run.arena import Arena
 
 HEAP_BYTES = 8 << 20
@@ -56,6 +58,7 @@ class RunningLaunch:
     unused: list[int] = field(default_factory=list)
     failed: BaseException | None = None
     descendants: Descendants = field(default_factory=Descendants)
+    printed: list[Line] = field(default_factory=list)
 
     def add(self, address: int, size: int) -> None:
         """Let compiled code access these bytes; the size comes last: others read at any time."""
@@ -143,10 +146,16 @@ class Caller:
     @property
     def place(self) -> str:
         """Block and thread, for messages."""
+        block, thread = self.coordinates
+        return f"block {block}, thread {thread}"
+
+    @property
+    def coordinates(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The indices of the block and of the thread."""
         at = (ctypes.c_int32 * 3).from_address(self.slot + SlotFields.BLOCK_X)
         x, y, _ = self.launch.block
         n = self.thread
-        return f"block {tuple(at)}, thread {(n % x, n // x % y, n // (x * y))}"
+        return tuple(at), (n % x, n // x % y, n // (x * y))
 
 
 MEMORY = "arrays of this launch, the module's variables, shared and local memory"
@@ -191,6 +200,8 @@ class Services:
         launch: RunningLaunch = self._mine.launch
         with self._lock:
             del self._launches[launch.arena.address]
+        if launch.printed:
+            self._print_selected(launch.printed)
         self._mine.launch, self._mine.ended = None, launch.descendants
 
     def take_descendants(self) -> list[Item]:
@@ -243,8 +254,18 @@ class Services:
         form, buffer = caller.values[:2]
         arguments = PrintfArguments(buffer, caller.read)
         text = render(caller.string(form), arguments, caller.string)
-        (self.stdout or sys.stdout).write(text.decode(errors="replace"))
+        if VARIABLE in os.environ:
+            caller.launch.printed.append((*caller.coordinates, text.decode(errors="replace")))
+        else:
+            (self.stdout or sys.stdout).write(text.decode(errors="replace"))
         return arguments.count
+
+    def _print_selected(self, lines: list[Line]) -> None:
+        """Print what the selected threads of a launch have printed."""
+        from weft.device.sim.printing_threads import parse  # few programs select threads
+
+        chosen = parse(os.environ.get(VARIABLE, "all"), VARIABLE)
+        (self.stdout or sys.stdout).write(chosen.text(lines))
 
     def _assert(self, caller: Caller) -> int:
         message, file, line, function, _ = caller.values[:5]

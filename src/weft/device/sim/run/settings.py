@@ -12,7 +12,7 @@ from weft.device.time_limit import limited, within
 from weft.records import dataclass
 
 if TYPE_CHECKING:
-    from weft.device.base import Allocation, LaunchConfig
+    from weft.device.base import Allocation, Dim3, LaunchConfig
     from weft.device.sim.run.module import SimModule
     from weft.device.sim.run.observation import Observer
 
@@ -23,6 +23,7 @@ class Planned(Protocol):
     sim: SimModule
     entry: str
     config: LaunchConfig
+    cluster: Dim3 | None
 
     def under(self, observer: Observer) -> Planned:
         """The same launches under an observer."""
@@ -81,6 +82,51 @@ def provide(strict: Callable[[], Session]) -> None:
     """Set the factory of the session that WEFT_SANITIZE selects: tools are above this folder."""
     global _strict
     _strict = strict
+
+
+_lock = threading.Lock()
+_open: list[Session] = []
+"""The sessions that were entered, the newest last."""
+_outside: Session | None = None
+"""The session that was current before the first of them."""
+
+
+def enter(session: Session) -> None:
+    """Hand the launches of this process to a session, until `leave`.
+
+    Sessions of several threads may leave in any order: the newest that is left is current.
+    """
+    global current, _outside
+    with _lock:
+        if not _open:
+            _outside = current
+        _open.append(session)
+        current = session
+
+
+def leave(session: Session) -> None:
+    """End `enter`."""
+    global current
+    with _lock:
+        del _open[next(i for i, one in enumerate(_open) if one is session)]
+        current = _open[-1] if _open else _outside
+
+
+def below(session: Session) -> Session | None:
+    """The session that would receive the launches without this one, which was entered."""
+    with _lock:
+        at = next(i for i, one in enumerate(_open) if one is session)
+        return _open[at - 1] if at else _outside
+
+
+@contextmanager
+def in_this_process(session: Session) -> Iterator[None]:
+    """Enter a session inside of a `with` block."""
+    enter(session)
+    try:
+        yield
+    finally:
+        leave(session)
 
 
 _of_thread = threading.local()

@@ -45,7 +45,7 @@ def compile(arguments: Sequence[str]) -> int:
         return 0
     tools = toolkit.find()
     if arguments and arguments[0] == toolkit_folder.HOST_LINKER:
-        return _link_as_host(arguments[1:], tools)
+        return _link_as_host(arguments[1:])
     arguments = user_flags.versioned(arguments)
     if not arguments or any(word in _PASSED_ON for word in arguments):
         command = [tools.nvcc, *toolkit.DEVICE_LIBRARY_OPTIONS, *arguments]
@@ -75,7 +75,7 @@ def compile(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _link_as_host(arguments: Sequence[str], tools: toolkit.Toolkit) -> int:
+def _link_as_host(arguments: Sequence[str]) -> int:
     """Run a command line of g++ that links. The first word may be the compiler to link with.
 
     What calls no function of CUDA is linked by that compiler: it needs neither weft nor Python.

@@ -149,6 +149,17 @@ API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMe
                                 cudaStream_t stream) {
     return copy("cudaMemcpyAsync", flat(to), flat(from), line(bytes), kind, stream, Host::goes_on);
 }
+#if CUDART_VERSION >= 13000
+// The attributes are hints.
+API cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *bytes,
+                                     size_t count, cudaMemcpyAttributes *, size_t *, size_t,
+                                     cudaStream_t stream) {
+    for (size_t i = 0; i < count; i++)
+        if (auto error = cudaMemcpyAsync(to[i], from[i], bytes[i], cudaMemcpyDefault, stream))
+            return error;
+    return cudaSuccess;
+}
+#endif
 API cudaError_t cudaMemcpyPeer(void *to, int, const void *from, int, size_t bytes) {
     return copy("cudaMemcpyPeer", flat(to), flat(from), line(bytes), cudaMemcpyDeviceToDevice,
                 nullptr, Host::waits);

@@ -74,6 +74,10 @@ Array<Attribute> attributes() {
         {cudaDevAttrHostRegisterSupported, 1},
         {cudaDevAttrMemoryPoolsSupported, 1},
         {cudaDevAttrMemoryPoolSupportedHandleTypes, cudaMemHandleTypePosixFileDescriptor},
+#if CUDART_VERSION >= 13000
+        {cudaDevAttrHostMemoryPoolsSupported, 1},
+        {cudaDevAttrHostNumaMemoryPoolsSupported, 1},
+#endif
         {cudaDevAttrIpcEventSupport, 1},
         {VIRTUAL_MEMORY, 1},
         {MEMORY_IN_FILES, 1},
@@ -231,7 +235,7 @@ API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     if (!found) return failed(cudaErrorUnsupportedLimit);
     *found = value;
     if (limit == cudaLimitMallocHeapSize) {
-        wait_for_all();
+        wait_for_idle();
         ops.heap(value);
     }
     return cudaSuccess;

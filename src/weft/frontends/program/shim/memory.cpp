@@ -90,7 +90,7 @@ bool map_file(void *at, int file, size_t bytes, size_t offset) {
 }
 
 int shared_file(const void *address, uintptr_t *start, Allocation *out) {
-    wait_for_all();  // nothing may write to the pages while they move
+    wait_for_idle();  // nothing may write to the pages while they move
     Lock guard(memory_mutex);
     auto *row = allocations.at_or_before(uintptr_t(address));
     if (!row || uintptr_t(address) >= row->key + row->value.size) return -1;
@@ -110,7 +110,7 @@ void *open_file(const char *call, int file, size_t bytes, bool owned) {
 }
 
 cudaError_t close_file(void *memory) {
-    wait_for_all();
+    wait_for_idle();
     Allocation gone;
     if (!leave("cudaIpcCloseMemHandle", uintptr_t(memory), &gone))
         return failed(cudaErrorInvalidValue);
@@ -198,7 +198,7 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     auto allocation = *allocations.find(memory);
     // It keeps its address, and is there again in the next launch of its graph.
     if (allocation.call == GRAPH_MEMORY) return cudaSuccess;
-    if (!host) used[allocation.device] -= allocation.size;
+    if (allocation.kind != Kind::host) used[allocation.device] -= allocation.size;
     allocations.erase(memory);
     freed[uintptr_t(memory)] = allocation.size;
     generation++;
@@ -222,7 +222,8 @@ static const char *not_freeable(uintptr_t address, bool host) {
         if (inside && !allocation.owned && allocation.kind == Kind::device)
             return "is memory that another call opened or mapped, and that its counterpart closes";
         if (inside && !allocation.owned) return "is memory of the host that was registered";
-        if (inside && (allocation.kind == Kind::host) != host)
+        bool of_host = allocation.kind == Kind::host && !allocation.pool;
+        if (inside && of_host != host)
             return host ? "is memory of the device" : "is memory of cudaMallocHost";
         if (inside) return nullptr;
     }

@@ -15,6 +15,7 @@ struct Pool {
     bool readable[MOST_DEVICES] = {}, writable[MOST_DEVICES] = {};
     uint64_t exported = 0;  // the number under which processes know it; 0: they do not
     bool imported = false;
+    bool of_place = false;  // the default pool of a place, which cannot be destroyed
     void trim(uint64_t keep) { held = larger(used, smaller(held, keep)); }
 };
 Pool *new_pool(const cudaMemPoolProps &about);

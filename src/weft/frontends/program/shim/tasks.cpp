@@ -12,6 +12,7 @@ struct Queue : Counted {
     bool blocking;
     TaskPtr first;  // under way, or waits; each task has the next one
     TaskPtr last;   // may be done
+    size_t pending = 0;
     bool begun = false, closed = false;
 };
 
@@ -23,6 +24,8 @@ static auto &waiting = *new Table<const Callable<bool()> *>;  // until when thre
 static auto &later = *new Array<Callable<void()>>;
 static int64_t turns = 0;  // how often work has ended, or a thread of the host begun to wait
 static auto &threads = *new Table<int64_t>;
+
+constexpr size_t MOST_PENDING = 1024;  // then a launch waits, as on a GPU
 
 static bool ready(const Task &task) {
     for (auto &each : task.after)
@@ -59,6 +62,7 @@ static void serve(const QueuePtr &queue) {
         task->done = true;
         turns++;
         queue->first = std::move(task->next);
+        queue->pending--;
         Array<Callable<void()>> acts;
         if (all_idle()) acts.swap(later);
         for (auto &act : acts) act();
@@ -92,7 +96,25 @@ void close(const QueuePtr &queue) {
     moved.notify_all();
 }
 
+static void wait_until(const Callable<bool()> &over) {
+    Lock guard(lock);
+    waiting[&over] = &over;
+    turns++;
+    moved.wait(guard, over);
+    waiting.erase(&over);
+}
+
+// Waits while too much work is pending; not in the thread of a stream, which would wait for itself.
+static void wait_for_room(const QueuePtr &queue) {
+    {
+        Lock guard(lock);
+        if (queue->pending < MOST_PENDING || threads.find(uint64_t(gettid()))) return;
+    }
+    wait_until([&] { return queue->pending < MOST_PENDING; });
+}
+
 TaskPtr enqueue(const QueuePtr &queue, Work work, Array<TaskPtr> after) {
+    wait_for_room(queue);
     TaskPtr task(new Task);
     task->work = std::move(work);
     auto legacy = default_queue();
@@ -107,6 +129,7 @@ TaskPtr enqueue(const QueuePtr &queue, Work work, Array<TaskPtr> after) {
     }
     (queue->first ? queue->last->next : queue->first) = task;
     queue->last = task;
+    queue->pending++;
     if (!queue->begun) {
         queue->begun = true;
         pthread_t thread;
@@ -127,14 +150,6 @@ bool is_idle(const QueuePtr &queue) {
     return !queue->first;
 }
 
-static void wait_until(const Callable<bool()> &over) {
-    Lock guard(lock);
-    waiting[&over] = &over;
-    turns++;
-    moved.wait(guard, over);
-    waiting.erase(&over);
-}
-
 void wait(const TaskPtr &task) {
     if (task) wait_until([&] { return task->done; });
     flush_prints();
@@ -149,18 +164,28 @@ void wait(const QueuePtr &queue) {
     wait(last);
 }
 
-static bool blocking_idle() {
-    for (auto &row : queues)
-        if (row.value->blocking && row.value->first) return false;
-    return true;
-}
-
-void wait_for_blocking() {
-    wait_until(blocking_idle);
+// Waits for the work that streams have now: other threads of the host may submit more meanwhile.
+static void wait_for_present(bool blocking_only) {
+    Array<TaskPtr> present;
+    {
+        Lock guard(lock);
+        for (auto &row : queues)
+            if (row.value->first && (row.value->blocking || !blocking_only))
+                present.push_back(row.value->last);
+    }
+    wait_until([&] {
+        for (auto &task : present)
+            if (!task->done) return false;
+        return true;
+    });
     flush_prints();
 }
 
-void wait_for_all() {
+void wait_for_blocking() { wait_for_present(true); }
+
+void wait_for_all() { wait_for_present(false); }
+
+void wait_for_idle() {
     wait_until(all_idle);
     flush_prints();
 }

@@ -152,7 +152,8 @@ using Work = Callable<cudaError_t()>;
 // Has the work done in the stream's order, or keeps it when the stream is being captured. What
 // `waits` returns when it is done, with its error.
 cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool waits = false);
-void wait_for_all();  // the host waits for all streams
+void wait_for_all();   // the host waits for the work that all streams have now
+void wait_for_idle();  // the host waits until no stream has any
 void when_idle(Callable<void()> act);  // as soon as no work is under way
 void flush_prints();  // what kernels have printed until now
 // Work that has to be waited for cannot be done while the stream is captured.

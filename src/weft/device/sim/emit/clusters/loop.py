@@ -122,9 +122,9 @@ class ClusterLoop:
         self.b, self.context, self.worker = b, context, worker
         self.watch, self.compares = watch, compares
         self.zero, self.one = b.integer("i32", 0), b.integer("i32", 1)
-        self.current, self.idle, self.laps = (b.alloca("i32") for _ in range(3))
-        """The current slot; the number of consecutive slots that had nothing to run; the rounds
-        that the current group has had."""
+        self.current = b.at(worker, WorkerFields.CURRENT)
+        self.idle = b.at(worker, WorkerFields.IDLE)
+        self.laps = b.at(worker, WorkerFields.LAPS)
 
     def emit(self, slot_bytes: int, ends: dict[int, str], leave: Callable[[], None]) -> None:
         """Emit the loop.
@@ -134,8 +134,6 @@ class ClusterLoop:
         """
         b, worker = self.b, self.worker
         self.slot_bytes, self.size = slot_bytes, cluster_size(b, self.context)
-        for variable in (self.current, self.idle, self.laps):
-            b.store(self.zero, variable)
         with b.forever() as again:
             leave()
             slots = b.load("ptr", 0, b.at(worker, WorkerFields.SLOTS))

@@ -77,7 +77,7 @@ class Watch:
             return False  # it is about to end, or another block will begin
         ended = sum(w[WorkerFields.PROGRESS] for w in arena.workers)
         # A block that has been taken and is not in its slot yet is about to run.
-        return min(begun, total) - ended == len(busy) and all(
+        return min(begun, total) - arena.skipped - ended == len(busy) and all(
             slot[SlotFields.EPOCH // 8] == epoch and slot[SlotFields.REPEATED // 8] for slot in busy
         )
 

@@ -68,6 +68,7 @@ class Counting:
     l1_lines      lines that a block of threads can keep in its share of an L1
     resident      blocks that the GPU runs at once
     shared        the launch's memory that all workers share: `layout.LaunchFields`
+    blocks        ranges of the blocks to run, if not the whole grid
     """
 
     l1_lines: int
@@ -75,6 +76,7 @@ class Counting:
     counts: LaunchCounts | None = None
     key: str = "count 3"
     shared: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    blocks: Sequence[range] = ()
     _workers: list[NDArray[np.uint8]] = field(default_factory=list)
 
     def watcher(self, e: Watched) -> Watcher:

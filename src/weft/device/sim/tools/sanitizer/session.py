@@ -149,15 +149,13 @@ def sanitize(*, raises: bool = True) -> Iterator[Report]:
 
     raises  whether the end raises SanitizerError when there are findings; the report has them too
     """
-    before, report = settings.current, Report()
-    settings.current = report
+    report = Report()
     try:
-        yield report
+        with settings.in_this_process(report):
+            yield report
     except DeviceError as error:
         if not raises:
             raise
         report.fail(error)
-    finally:
-        settings.current = before
     if raises:
         report.raise_findings()

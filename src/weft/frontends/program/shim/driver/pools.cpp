@@ -33,6 +33,23 @@ API CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
 API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
     return result(cudaDeviceSetMemPool(device, pool_of(pool)));
 }
+#if CUDA_VERSION >= 13000
+API CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *at,
+                                    CUmemAllocationType type) {
+    return result(cudaMemGetDefaultMemPool(reinterpret_cast<cudaMemPool_t *>(out),
+                                           reinterpret_cast<cudaMemLocation *>(at),
+                                           cudaMemAllocationType(type)));
+}
+API CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *at, CUmemAllocationType type) {
+    return result(cudaMemGetMemPool(reinterpret_cast<cudaMemPool_t *>(out),
+                                    reinterpret_cast<cudaMemLocation *>(at),
+                                    cudaMemAllocationType(type)));
+}
+API CUresult cuMemSetMemPool(CUmemLocation *at, CUmemAllocationType type, CUmemoryPool pool) {
+    return result(cudaMemSetMemPool(reinterpret_cast<cudaMemLocation *>(at),
+                                    cudaMemAllocationType(type), pool_of(pool)));
+}
+#endif
 // Structures of the driver have the runtime's layout.
 API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *about) {
     return result(cudaMemPoolCreate(reinterpret_cast<cudaMemPool_t *>(out),
@@ -87,6 +104,22 @@ API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPoo
                                      CUstream stream) {
     return result(cudaMallocFromPoolAsync(reinterpret_cast<void **>(out), bytes, pool_of(pool),
                                           stream));
+}
+
+// ---- memory of graphs ---------------------------------------------------------------------------
+
+API CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
+                                          void *value) {
+    return result(cudaDeviceGetGraphMemAttribute(
+        device, static_cast<cudaGraphMemAttributeType>(attribute), value));
+}
+API CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
+                                          void *value) {
+    return result(cudaDeviceSetGraphMemAttribute(
+        device, static_cast<cudaGraphMemAttributeType>(attribute), value));
+}
+API CUresult cuDeviceGraphMemTrim(CUdevice device) {
+    return result(cudaDeviceGraphMemTrim(device));
 }
 
 // ---- pointers -----------------------------------------------------------------------------------

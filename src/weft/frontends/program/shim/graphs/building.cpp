@@ -1,6 +1,7 @@
 // Graphs: captured from streams or put together node by node; a launch does the work in order.
 #include "graphs.h"
 
+#include <algorithm>
 #include <set>
 
 namespace weft {
@@ -262,6 +263,21 @@ API cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *fro
 }
 // ---- running ------------------------------------------------------------------------------------
 
+static std::vector<uint64_t> places(const std::vector<Node *> &all,
+                                    const std::vector<Node *> &some) {
+    std::vector<uint64_t> out;
+    for (auto *node : some) out.push_back(std::find(all.begin(), all.end(), node) - all.begin());
+    return out;
+}
+
+// The work of a node, which a timeline is told of before it begins.
+static Work traced(uint64_t place, const std::vector<uint64_t> &after, Work work) {
+    return [=] {
+        trace->node(place, after.data(), after.size());
+        return work();
+    };
+}
+
 static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph) {
     auto *found = known_graph(graph);
     if (!found) return failed(cudaErrorInvalidValue);
@@ -272,6 +288,7 @@ static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph) {
         made->work.push_back(work_of(*node));
         made->types.push_back(node->type);
         made->enabled.push_back(true);
+        made->after.push_back(places(made->nodes, node->after));
     }
     collect_handles(*found, &made->handles);
     std::lock_guard<std::mutex> guard(graphs_mutex);
@@ -313,7 +330,8 @@ API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
     }
     std::vector<Work> work;
     for (size_t i = 0; i < found->work.size(); i++)
-        if (found->enabled[i]) work.push_back(found->work[i]);
+        if (found->enabled[i])
+            work.push_back(trace ? traced(i, found->after[i], found->work[i]) : found->work[i]);
     auto all = in_order(std::move(work));
     return failed(submit(stream, cudaGraphNodeTypeGraph, [all, handles = found->handles] {
         assign_defaults(handles);

@@ -3,6 +3,7 @@
 
 #include "../standard.h"
 #include "../streams.h"
+#include "../trace.h"
 
 namespace weft {
 
@@ -43,6 +44,7 @@ struct Executable {
     std::vector<cudaGraphNodeType> types;
     std::vector<bool> enabled;
     std::vector<unsigned long long> handles;  // of all conditions in it
+    std::vector<std::vector<uint64_t>> after;  // the places of the nodes that each waits for
 };
 
 struct Capture : Recorder {
