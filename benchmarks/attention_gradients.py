@@ -9,21 +9,18 @@ to $OUT/attention_gradients.jsonl. --once calls each contender once, for a profi
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from graph_times import graph, timed
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from attention_call import BACKENDS, Shape
+from graph_times import Session, graph, timed
+from torch.nn.attention import sdpa_kernel
 
 from weft import ops
 from weft.ops.core import library
@@ -31,34 +28,7 @@ from weft.ops.core.runner import runner
 from weft.ops.families.attention import backward, tma_backward, tma_backward_model
 from weft.ops.families.attention.tma_backward_model import StreamedTile
 
-START = time.monotonic()
-WORDS = [w for w in sys.argv[1:] if not w.startswith("--")]
-LIMIT = float(WORDS[0]) if WORDS else 80.0
-ONLY = WORDS[1:]
-OUT = Path(os.environ.get("OUT", "."))
-BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-F16, BF16 = torch.float16, torch.bfloat16
-
-
-class Shape(NamedTuple):
-    """A call: [batch, rows, heads, elements] as models have it if `order`."""
-
-    name: str
-    batch: int
-    heads: int
-    shared: int
-    rows: int
-    keys: int
-    head: int
-    causal: bool = False
-    order: bool = True
-    dtype: torch.dtype = BF16
-
-    @property
-    def flops(self) -> float:
-        return (
-            10.0 * self.batch * self.heads * self.rows * self.keys * self.head / (1 + self.causal)
-        )
+SESSION = Session("attention_gradients", 80.0)
 
 
 class Choice(NamedTuple):
@@ -116,18 +86,6 @@ CHECKED: list[tuple[Shape, list[Choice]]] = [
 ]
 
 
-def tensors(s: Shape) -> list[torch.Tensor]:
-    """The gradient of the result, and query, key and value."""
-
-    def one(heads: int, rows: int) -> torch.Tensor:
-        if s.order:
-            x = torch.randn(s.batch, rows, heads, s.head, device="cuda", dtype=s.dtype)
-            return x.transpose(1, 2)
-        return torch.randn(s.batch, heads, rows, s.head, device="cuda", dtype=s.dtype)
-
-    return [one(s.heads, s.rows), one(s.heads, s.rows), *(one(s.shared, s.keys) for _ in "kv")]
-
-
 def by_weft(s: Shape, given: Any, choices: list[Choice]) -> list[tuple[str, Any]]:
     """Names and plans: the old kernels', and those of each tile."""
     request = library.function("attention_backward").request(
@@ -149,7 +107,7 @@ def by_weft(s: Shape, given: Any, choices: list[Choice]) -> list[tuple[str, Any]
 def contenders(s: Shape, choices: list[Choice], pool: ThreadPoolExecutor, stream: Any) -> Any:
     """Calls by name; their operands; why others failed."""
     torch.manual_seed(0)
-    dout, q, k, v = tensors(s)
+    dout, (q, k, v) = s.drawn(s.heads, s.rows), s.operands()
     made: dict[str, Callable[[], Any]] = {}
     failed: dict[str, str] = {}
     gqa = s.heads > s.shared
@@ -215,27 +173,27 @@ def check(pool: ThreadPoolExecutor, stream: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def measure(s: Shape, choices: list[Choice], pool: Any, stream: Any, once: bool) -> dict[str, Any]:
+def measure(s: Shape, choices: list[Choice], pool: Any, stream: Any) -> dict[str, Any]:
     made, _, failed = contenders(s, choices, pool, stream)
     row: dict[str, Any] = {"shape": s.name, "call": str(s), "us": {}, "failed": failed}
-    graphs = {}
-    calls = max(1, min(20, int(1e-3 / (s.flops / 5e14))))
+    graphs, flops = {}, 2.5 * s.flops
+    calls = max(1, min(20, int(1e-3 / (flops / 5e14))))
     for name, call in made.items():
         try:
             with torch.cuda.stream(stream):
                 call()
             torch.cuda.synchronize()
-            if not once:
+            if not SESSION.once:
                 graphs[name] = graph(call, calls, stream)
         except RuntimeError as e:
             row["failed"][name] = str(e)[:200]
-    if once:
+    if SESSION.once:
         return row
     timed(graphs, 2, calls)
     row["us"] = timed(graphs, 12, calls)
     peers = {n: t for n, t in row["us"].items() if n in BACKENDS}
     peer = min(peers, key=lambda n: peers[n])
-    print(f"== {s.name}: {peer} {peers[peer]:.1f} us, {s.flops / peers[peer] / 1e6:.0f} TFLOP/s")
+    print(f"== {s.name}: {peer} {peers[peer]:.1f} us, {flops / peers[peer] / 1e6:.0f} TFLOP/s")
     for n, t in sorted(row["us"].items(), key=lambda x: x[1]):
         print(f"   {peers[peer] / t:6.3f} {t:9.2f} us  {n}")
     for n, e in row["failed"].items():
@@ -246,37 +204,27 @@ def measure(s: Shape, choices: list[Choice], pool: Any, stream: Any, once: bool)
 
 def work(part: str) -> None:
     stream = torch.cuda.Stream()
-    once = "--once" in sys.argv
-    with ThreadPoolExecutor(14) as pool, (OUT / "attention_gradients.jsonl").open("a") as file:
-
-        def note(row: dict[str, Any]) -> None:
-            row |= {"gpu": torch.cuda.get_device_name(), "seconds": time.monotonic() - START}
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-
+    with ThreadPoolExecutor(14) as pool:
         if part == "check":
             for row in check(pool, stream):
-                note(row)
+                SESSION.note(row)
             return
         for s, choices in SHAPES:
-            if ONLY and s.name not in ONLY:
+            if (SESSION.only and s.name not in SESSION.only) or not SESSION.has_time(s.name):
                 continue
-            if time.monotonic() - START > LIMIT:
-                print("no time left for", s.name)
-                continue
-            row = measure(s, choices[:1] if once else choices, pool, stream, once)
-            if not once:
-                note(row)
+            row = measure(s, choices[:1] if SESSION.once else choices, pool, stream)
+            if not SESSION.once:
+                SESSION.note(row)
 
 
 def main() -> None:
     for part in ("check", "time"):
-        if f"--{part}" in sys.argv or (part == "time" and "--once" in sys.argv):
+        if f"--{part}" in sys.argv or (part == "time" and SESSION.once):
             work(part)
             return
     for part in ("check", "time"):
-        left = LIMIT + 20 - (time.monotonic() - START)
-        command = [sys.executable, __file__, f"{left - 15:.0f}", *ONLY, f"--{part}"]
+        left = SESSION.limit + 20 - SESSION.spent
+        command = [sys.executable, __file__, f"{left - 15:.0f}", *SESSION.only, f"--{part}"]
         try:
             done = subprocess.run(command, timeout=left, check=False)
         except subprocess.TimeoutExpired:

@@ -10,80 +10,74 @@ kernel takes about 10 s. --once calls each contender once, for a profiler.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from graph_times import graph, timed
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from attention_call import BACKENDS, Shape
+from graph_times import Session, race
+from torch.nn.attention import sdpa_kernel
 
 from weft.ops.core import library
 from weft.ops.core.runner import runner
 from weft.ops.families.attention import forward, tma_model
 from weft.ops.families.attention.tma_model import TmaTile
 
-START = time.monotonic()
-LIMIT = float(sys.argv[1]) if len(sys.argv) > 1 else 85.0
-ONCE = "--once" in sys.argv
-OUT = Path(os.environ.get("OUT", "."))
-BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+SESSION = Session("attention_tiles", 85.0)
 
 
-class Shape(NamedTuple):
-    """A call: [batch, rows, heads, elements] as models have it if `order`.
-
-    mask  "heads": an added one of each head; "keys": a boolean one of each batch, without rows
-    """
-
-    name: str
-    batch: int
-    heads: int
-    shared: int
-    rows: int
-    keys: int
-    head: int
-    causal: bool = False
-    order: bool = True
-    dtype: torch.dtype = torch.bfloat16
-    mask: str = ""
-
-    @property
-    def flops(self) -> float:
-        return 4.0 * self.batch * self.heads * self.rows * self.keys * self.head / (1 + self.causal)
-
-    @property
-    def bytes(self) -> float:
-        rows = self.heads * self.rows + self.shared * self.keys
-        return 2 * 2.0 * self.batch * rows * self.head
-
-
-def tile(w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int = 0) -> TmaTile:
-    return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held))
+def tile(
+    w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int = 0, blocks: int = 1
+) -> TmaTile:
+    return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held), blocks=blocks)
 
 
 class Contest(NamedTuple):
-    """A call, tiles of the kernel by TMA, and how many of the other kernels are timed."""
+    """A call, tiles of the kernel by TMA, and how many of the other kernels are timed.
+
+    names  of tiles of few queries, which are timed too
+    """
 
     shape: Shape
     tiles: list[TmaTile]
     others: int = 0
+    names: tuple[str, ...] = ()
 
 
 F16 = torch.float16
+FEW = (
+    ", keys in 8", ", 3 stages, keys in 8", ", 4 stages, keys in 8", ", 3 stages, keys in 4",
+    ", 4 stages, keys in 4", ", keys in 16", ", 3 stages, keys in 16", ", cluster of 4",
+    ", 4 stages, cluster of 8",
+)  # fmt: skip
+SOME = (
+    "", ", 3 stages", ", 4 stages", ", keys in 2", ", 3 stages, keys in 2", ", keys in 4",
+    ", cluster of 2", ", 3 stages, cluster of 2", ", cluster of 4",
+)  # fmt: skip
 MASKED = [tile(3, 128, 2, 2), tile(3, 64, 3, 2)]
 GROUPED = [tile(3, 80, 2, 2), tile(2, 128, 2, 1, 0, 1), tile(3, 80, 3, 1), tile(2, 128, 2, 2)]
-NARROW = [tile(3, 128, 2, 2), tile(3, 128, 2, 2, 1)]
+THREE = [tile(1, 80, 2, 2, blocks=3), tile(1, 64, 3, 2, blocks=3)]
+NARROW = [tile(3, 128, 2, 2), tile(2, 128, 3, 2), tile(3, 112, 4, 2), *THREE]
+SHORT = [tile(3, 112, 4, 2), tile(2, 112, 4, 2), tile(1, 112, 2, 2, blocks=2), *THREE]
 DECODE = [tile(1, 64, 5, 2)]
-CROSS = [tile(3, 80, 2, 2), tile(1, 80, 2, 2)]
+CROSS = [tile(3, 80, 2, 2), tile(1, 80, 2, 2, blocks=2), tile(1, 80, 1, 2, blocks=3)]
 CONTESTS = [
+    Contest(Shape("short vit 16x197", 16, 12, 12, 197, 197, 64), SHORT, 2),
+    Contest(Shape("short vit 64x197", 64, 12, 12, 197, 197, 64), SHORT, 1),
+    Contest(Shape("short deit 16x197", 16, 6, 6, 197, 197, 64), SHORT, 2),
+    Contest(Shape("short bert 3x512", 3, 16, 16, 512, 512, 64), NARROW, 2),
+    Contest(Shape("short gpt2 8x1024", 8, 12, 12, 1024, 1024, 64, True), NARROW, 1),
+    Contest(Shape("short gpt2-large 100x1000", 100, 20, 20, 1000, 1000, 64, True), NARROW, 1),
+    Contest(Shape("short t5 cross", 8, 12, 12, 1000, 512, 64), NARROW, 1),
+    Contest(Shape("short vit 64x577", 64, 12, 12, 577, 577, 64), NARROW, 1),
+    Contest(Shape("short sd 2x4096x77", 2, 8, 8, 4096, 77, 40), CROSS, 1),
+    Contest(Shape("short sd 2x1024x77", 2, 8, 8, 1024, 77, 80), CROSS, 1),
     Contest(Shape("t5", 100, 12, 12, 512, 512, 64, dtype=F16, mask="heads"), MASKED),
     Contest(Shape("mask odd", 16, 12, 12, 197, 197, 64, dtype=F16, mask="heads"), MASKED),
     Contest(Shape("bloom", 8, 16, 16, 1000, 1000, 64, mask="heads"), MASKED),
@@ -96,50 +90,44 @@ CONTESTS = [
     Contest(Shape("gpt2", 8, 12, 12, 1024, 1024, 64), NARROW, 1),
     Contest(Shape("gpt2 causal", 8, 12, 12, 1024, 1024, 64, True), NARROW, 1),
     Contest(Shape("llama3.2 8x1000", 8, 32, 8, 1000, 1000, 64, True), NARROW[:2], 1),
+    Contest(Shape("long d40", 4, 8, 8, 4096, 4096, 40), [tile(3, 128, 2, 2)], 1),
+    Contest(Shape("long d80", 4, 8, 8, 2048, 2048, 80), [tile(2, 128, 2, 2)], 1),
+    Contest(Shape("long d32", 4, 16, 16, 2048, 2048, 32), [tile(3, 128, 2, 2)], 1),
     Contest(Shape("long d64", 4, 32, 32, 4096, 4096, 64), NARROW, 1),
     Contest(Shape("sd 2x4096x77", 2, 8, 8, 4096, 77, 40, dtype=F16), CROSS, 1),
     Contest(Shape("sd 2x1024x77", 2, 8, 8, 1024, 77, 80, dtype=F16), CROSS, 1),
     Contest(Shape("sd 2x256x77", 2, 8, 8, 256, 77, 160, dtype=F16), [tile(2, 80, 2, 1)], 1),
     Contest(Shape("sd 4096x77", 16, 8, 8, 4096, 77, 40, dtype=F16), CROSS),
-    Contest(Shape("decode gpt2-large", 1, 20, 20, 1, 1000, 64, dtype=F16), [], 3),
-    Contest(Shape("decode gpt2 16x512", 16, 12, 12, 1, 512, 64, dtype=F16), [], 3),
-    Contest(Shape("decode qwen 16x4096", 16, 14, 2, 1, 4096, 64, dtype=F16), DECODE, 3),
-    Contest(Shape("decode 16x2048", 16, 32, 8, 1, 2048, 128), DECODE, 3),
-    Contest(Shape("decode 100x4096", 100, 32, 8, 1, 4096, 128), DECODE, 1),
-    Contest(Shape("decode llama2 2x700", 2, 32, 32, 1, 700, 128), [], 3),
+    Contest(Shape("decode mixtral", 1, 32, 8, 1, 2048, 128), [], 0, FEW),
+    Contest(Shape("decode mistral", 4, 32, 8, 1, 2048, 128), [], 0, FEW),
+    Contest(Shape("decode qwen 16x4096", 16, 14, 2, 1, 4096, 64, dtype=F16), [], 0, FEW),
+    Contest(Shape("decode gpt2-large", 1, 20, 20, 1, 1000, 64, dtype=F16), [], 0, FEW),
+    Contest(Shape("decode llama2 2x700", 2, 32, 32, 1, 700, 128), [], 0, SOME),
+    Contest(Shape("decode gpt2 16x512", 16, 12, 12, 1, 512, 64, dtype=F16), [], 0, SOME),
+    Contest(Shape("decode llama3 16x2048", 16, 32, 8, 1, 2048, 128), DECODE, 0, SOME),
+    Contest(Shape("decode gemma2 32x2048", 32, 8, 4, 1, 2048, 256), [tile(1, 64, 3, 1)], 0, SOME),
+    Contest(Shape("decode 100x4096", 100, 32, 8, 1, 4096, 128), DECODE, 0, SOME),
     Contest(Shape("bert", 32, 16, 16, 512, 512, 64, dtype=F16, mask="keys"), MASKED[:1]),
     Contest(Shape("mask d128", 4, 16, 16, 1024, 1024, 128, mask="heads"), GROUPED[1:2]),
     Contest(Shape("vit", 128, 12, 12, 197, 197, 64), [tile(3, 112, 4, 2)]),
-    Contest(Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), GROUPED),
-    Contest(Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), GROUPED),
+    Contest(Shape("long", 4, 16, 16, 4096, 4096, 128, order=False), GROUPED[1:3]),
+    Contest(Shape("long causal", 4, 16, 16, 4096, 4096, 128, True, order=False), GROUPED[1:3]),
 ]
 
 
 def tensors(s: Shape) -> tuple[Any, Any, Any, Any]:
     """Query, key, value, and the mask or None."""
-
-    def one(heads: int, rows: int) -> torch.Tensor:
-        if s.order:
-            x = torch.randn(s.batch, rows, heads, s.head, device="cuda", dtype=s.dtype)
-            return x.transpose(1, 2)
-        return torch.randn(s.batch, heads, rows, s.head, device="cuda", dtype=s.dtype)
-
     mask = None
     if s.mask == "heads":
         mask = torch.randn(1, s.heads, s.rows, s.keys, device="cuda", dtype=s.dtype)
     elif s.mask == "keys":
         mask = torch.rand(s.batch, 1, 1, s.keys, device="cuda") < 0.9
-    return one(s.heads, s.rows), one(s.shared, s.keys), one(s.shared, s.keys), mask
-
-
-class Contender(NamedTuple):
-    name: str
-    call: Callable[[], Any]
+    return *s.operands(), mask
 
 
 def by_weft(contest: Contest, given: Any) -> list[tuple[str, Any]]:
     """Names and plans: other kernels', and for each tile the best divisions by the model."""
-    s, tiles, others = contest
+    s, tiles, others, names = contest
     q, k, v, mask = given
     request = library.function("attention").request(
         q, k, v, mask, 0.0, s.causal, None, s.heads > s.shared
@@ -147,10 +135,13 @@ def by_weft(contest: Contest, given: Any) -> list[tuple[str, Any]]:
     made: list[tuple[str, Any]] = []
     tma_model.TILES = {}
     forward.LISTED = 10**6
-    made += [("old: " + c.name, c) for c in forward.candidates(request, False, False)[:others]]
+    old = forward.candidates(request, False, False)
+    wanted = {f"16 x 64, warps share queries{name}" for name in names}
+    made += [("old: " + c.name, c) for c in old[:others]]
+    made += [(c.name, c) for c in old[others:] if c.name in wanted]
     for one in tiles:
         head = next(h for h in (32, 48, 64, 80, 96, 128, 192, 256) if h >= s.head)
-        if one.shared(head, 1) > tma_model.SHARED:
+        if one.shared(head, 1) * one.blocks > tma_model.SHARED:
             continue
         tma_model.TILES = {head: (one,)}
         listed = [c for c in forward.candidates(request, False, False) if "TMA" in c.name]
@@ -218,52 +209,41 @@ def prepare(contest: Contest, pool: ThreadPoolExecutor, compiled: dict[Any, Any]
 
 def run(one: Prepared, compiled: dict[Any, Any]) -> dict[str, Any]:
     s, given = one.shape, one.given
-    row: dict[str, Any] = {"shape": s.name, "call": str(s), "us": {}, "error": {}, "failed": {}}
-    contenders = []
+    failed = {}
+    contenders: dict[str, Callable[[], Any]] = {}
     for name, plan in zip(one.names, one.plans, strict=True):
         error = compiled[plan.steps[-1].kernel].exception()  # waits
         if error:
-            row["failed"][name] = str(error)[:200]
+            failed[name] = str(error)[:200]
             continue
         launch = runner(plan, 4, given[0].device)
-        contenders.append(Contender(name, (lambda f: lambda: f(*given))(launch)))
+        contenders[name] = (lambda f: lambda: f(*given))(launch)
     gqa = s.heads > s.shared
+
+    def sdpa() -> Any:
+        return F.scaled_dot_product_attention(*given, is_causal=s.causal, enable_gqa=gqa)
+
     for name, backend in BACKENDS.items():
 
         def call(backend: Any = backend) -> Any:
             with sdpa_kernel(backend):
-                return F.scaled_dot_product_attention(*given, is_causal=s.causal, enable_gqa=gqa)
+                return sdpa()
 
-        contenders.append(Contender(name, call))
-    contenders.append(
-        Contender(
-            "sdpa",
-            lambda: F.scaled_dot_product_attention(*given, is_causal=s.causal, enable_gqa=gqa),
-        )
-    )
-    graphs = {}
+        contenders[name] = call
+    contenders["sdpa"] = sdpa
     floor = max(s.flops / 7e14, s.bytes / 4e12)
     calls = max(1, min(20, int(6e-4 / floor)))
-    for c in contenders:
-        try:
-            out = c.call()
-            if ONCE:
-                continue
-            torch.cuda.synchronize()
-            row["error"][c.name] = errors(s, given, out)
-            graphs[c.name] = graph(c.call, calls)
-        except RuntimeError as e:
-            row["failed"][c.name] = str(e)[:200]
-    if ONCE:
-        torch.cuda.synchronize()
-        return row
-    timed(graphs, 2, calls)
-    row["us"] = timed(graphs, 12, calls)
-    row["eager_sdpa"] = eager(contenders[-1].call)
-    best = min((n for n in row["us"] if "TMA" in n), key=row["us"].get, default=None)
+    if SESSION.once:
+        race(contenders, calls, lambda call: float(call() is None), once=True)
+        return {}
+    row = race(contenders, calls, lambda call: errors(s, given, call()), once=False)
+    row["failed"] |= failed
+    us = row["us"]
+    best = min((n for n in us if "TMA" in n), key=us.__getitem__, default=None)
+    eagerly = {"eager_sdpa": eager(sdpa)}
     if best:
-        row["eager_best"] = eager(next(c.call for c in contenders if c.name == best))
-    return row
+        eagerly["eager_best"] = eager(contenders[best])
+    return {"shape": s.name, "call": str(s), **row, **eagerly}
 
 
 def show(row: dict[str, Any]) -> None:
@@ -285,25 +265,18 @@ def show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    only = [w for w in sys.argv[2:] if not w.startswith("--")]
-    chosen = [x for x in CONTESTS if not only or any(w in x.shape.name for w in only)]
+    chosen = [x for x in CONTESTS if SESSION.wants(x.shape.name)]
     torch.manual_seed(0)
     compiled: dict[Any, Any] = {}
     pool = ThreadPoolExecutor(os.cpu_count())
-    with (OUT / "attention_tiles.jsonl").open("a") as file:
-        prepared = [prepare(x, pool, compiled) for x in chosen]
-        print(f"{len(compiled)} kernels, {time.monotonic() - START:.0f} s", flush=True)
-        for one in prepared:
-            if time.monotonic() - START > LIMIT:
-                print("no time left for", one.shape.name, flush=True)
-                continue
-            row = run(one, compiled)
-            if ONCE:
-                continue
-            row["gpu"] = torch.cuda.get_device_name()
-            row["seconds"] = time.monotonic() - START
-            file.write(json.dumps(row) + "\n")
-            file.flush()
+    prepared = [prepare(x, pool, compiled) for x in chosen]
+    print(f"{len(compiled)} kernels, {SESSION.spent:.0f} s", flush=True)
+    for one in prepared:
+        if not SESSION.has_time(one.shape.name):
+            continue
+        row = run(one, compiled)
+        if not SESSION.once:
+            SESSION.note(row)
             show(row)
     pool.shutdown(cancel_futures=True)
 

@@ -9,26 +9,19 @@ contender once, for a profiler.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from graph_times import graph, timed
+from graph_times import Session, race
 
 from weft.ops.core import library
 from weft.ops.core.runner import runner
 from weft.ops.families.norm import model
 
-START = time.monotonic()
-LIMIT = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
-ONCE = "--once" in sys.argv
-OUT = Path(os.environ.get("OUT", "."))
+SESSION = Session("batch_norm_training", 60.0)
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 EPS = 1e-5
 
@@ -70,10 +63,16 @@ SHAPES = [
     Shape(32, 144, 56, BF16),
     Shape(16, 40, 28, BF16),
     Shape(4, 320, 14, BF16),
+    Shape(3, 512, 14, BF16),
+    Shape(8, 512, 7),
+    Shape(32, 2048, 7, last=False),
+    Shape(3, 512, 7, last=False),
 ]
 VARIANTS: dict[str, dict[str, int]] = {
     "": {},
     "512": {"RESIDENT_THREADS": 512},
+    "meeting": {"NARROW_VECTORS": 0},
+    "alone": {"NARROW_VECTORS": 32},
 }
 
 
@@ -94,7 +93,7 @@ def candidates(op: str, args: Any) -> dict[str, Any]:
     return found
 
 
-def own(s: Shape) -> dict[str, dict[str, Any]]:
+def own(s: Shape) -> dict[str, dict[str, int]]:
     """The candidates of both directions."""
     x, w = s.made(), torch.ones(s.channels, device="cuda")
     return {
@@ -150,31 +149,25 @@ def calls_of(s: Shape) -> list[Call]:
 
 
 def run(s: Shape, call: Call, plans: dict[str, Future[Any]]) -> dict[str, Any]:
-    words = f"{s.name} {call.name}"
-    row: dict[str, Any] = {"call": words, "us": {}, "error": {}, "failed": {}}
     contenders = dict(call.peers)
     for name, plan in plans.items():
         one = runner(plan.result(), len(call.args), call.want.device)
         contenders[name] = (lambda f: lambda: f(*call.args))(one)
     size = call.want.numel() * s.dtype.itemsize
     repeats = max(2, min(20, int(6e-4 / (size * 3 / 4e12))))
-    graphs = {}
+    unequal = []
+
+    def judge(made: Callable[[], Any]) -> float:
+        got, again = made()[0], made()[0]
+        if not torch.equal(got, again):
+            unequal.append(made)
+        return float((got.double() - call.want).norm() / call.want.norm())
+
+    row = race(contenders, repeats, judge, once=SESSION.once)
     for name, made in contenders.items():
-        try:
-            got = made()[0]
-            torch.cuda.synchronize()
-            again = made()[0]
-            row["error"][name] = float((got.double() - call.want).norm() / call.want.norm())
-            if not torch.equal(got, again):
-                row["failed"][name] = "other bits in the second run"
-            if not ONCE:
-                graphs[name] = graph(made, repeats)
-        except (RuntimeError, IndexError) as e:
-            row["failed"][name] = str(e)[:200]
-    if not ONCE:
-        timed(graphs, 2, repeats)
-        row["us"] = timed(graphs, 12, repeats)
-    return row
+        if made in unequal:
+            row["failed"][name] = "other bits in the second run"
+    return {"call": f"{s.name} {call.name}", **row}
 
 
 def show(row: dict[str, Any]) -> None:
@@ -191,22 +184,18 @@ def show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    only = [w for w in sys.argv[2:] if not w.startswith("--")]
-    shapes = [s for s in SHAPES if all(w in s.name for w in only)]
-    with ThreadPoolExecutor(16) as pool, (OUT / "batch_norm_training.jsonl").open("a") as file:
+    shapes = [s for s in SHAPES if SESSION.wants(s.name)]
+    with ThreadPoolExecutor(16) as pool:
         plans = {
             s: {d: {n: pool.submit(c.build) for n, c in of.items()} for d, of in own(s).items()}
             for s in shapes
         }
         for s in shapes:
-            if time.monotonic() - START > LIMIT:
-                print("no time left for", s.name)
+            if not SESSION.has_time(s.name):
                 continue
             for call in calls_of(s):
                 row = run(s, call, plans[s][call.name])
-                row["gpu"], row["seconds"] = torch.cuda.get_device_name(), time.monotonic() - START
-                file.write(json.dumps(row) + "\n")
-                file.flush()
+                SESSION.note(row)
                 show(row)
 
 

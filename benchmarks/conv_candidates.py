@@ -1,4 +1,4 @@
-"""Times candidates of 16-bit convolutions, and cuDNN, on layers of public models on a GPU.
+"""Times candidates of convolutions, most of 16 bits, and cuDNN, on layers of public models.
 
     PYTHONPATH=src python benchmarks/conv_candidates.py --record FILE.jsonl
     PYTHONPATH=src python benchmarks/conv_candidates.py --only "64->64 56" --passes forward --most 8
@@ -38,14 +38,14 @@ from weft.ops.sweep.time import as_called
 
 PASSES = ("forward", "input", "weight")
 LAUNCHES, ROUNDS = 8, 7
-KINDS = ("boxes", "patches", "depthwise tiles", "channels last", "pipelined", "")
+KINDS = ("boxes", "patches", "winograd", "depthwise tiles", "channels last", "pipelined", "")
 """Kinds of candidates by a word of their names; the last one is all others."""
 NEAR = 1.4
 """Modelled times of candidates that are timed, relative to the least."""
 
 
 class Layer(NamedTuple):
-    """A convolution: channels, extent, filters, taps, stride, images."""
+    """A convolution: channels, extent, filters, taps, stride, images; `single`: of float32."""
 
     c: int
     size: int
@@ -54,6 +54,7 @@ class Layer(NamedTuple):
     stride: int = 1
     batch: int = 64
     depthwise: bool = False
+    single: bool = False
 
     @property
     def pad(self) -> int:
@@ -65,7 +66,7 @@ class Layer(NamedTuple):
 
     def __str__(self) -> str:
         words = f"{self.c}->{self.k} {self.size} k{self.taps}s{self.stride} n{self.batch}"
-        return words + " depthwise" * self.depthwise
+        return words + " depthwise" * self.depthwise + " fp32" * self.single
 
 
 def _depthwise(c: int, size: int, taps: int, stride: int = 1, batch: int = 32) -> Layer:
@@ -94,6 +95,13 @@ SETS = {
         *(Layer(3, 224, 1024, 14, 14, 128), Layer(3, 518, 1024, 14, 14, 8)),
         Layer(16, 128, 1536, 2, 2, 16),
     ),
+    "tails": (  # of DINOv2, EfficientNet-B0, Stable Diffusion, ResNet-18, ConvNeXt, wav2vec 2.0
+        *(Layer(3, 518, 1024, 14, 14, 2, single=True), Layer(3, 224, 384, 16, 16, 2, single=True)),
+        *(Layer(3, 224, 32, 3, 2, 100), Layer(32, 112, 16, 1, batch=1)),
+        *(Layer(640, 64, 320, 3, batch=1, single=True), Layer(960, 128, 320, 3, batch=12)),
+        *(Layer(512, 7, 512, 3, batch=100, single=True), Layer(2560, 16, 1280, 3, batch=8)),
+        *(_depthwise(768, 7, 7, batch=16), _depthwise(384, 14, 7)),
+    ),
     "small": (  # one tap, few tiles
         *(Layer(240, 14, 80, 1, batch=32), Layer(320, 7, 1280, 1, batch=3)),
         Layer(1152, 7, 320, 1, batch=32),
@@ -121,6 +129,7 @@ class Call(NamedTuple):
 
 def call(work: Work, batch: int) -> Call:
     layer, last = work.layer, work.last
+    torch.backends.cudnn.allow_tf32 = False
     order = torch.channels_last if last else torch.contiguous_format
     pad = layer.pad
     out = (layer.size + 2 * pad - layer.taps) // layer.stride + 1
@@ -128,7 +137,7 @@ def call(work: Work, batch: int) -> Call:
 
     def made(*size: int) -> Any:
         x = torch.randn(size, device="cuda", generator=generator)
-        return x.half().contiguous(memory_format=order)
+        return (x if layer.single else x.half()).contiguous(memory_format=order)
 
     x = made(batch, layer.c, layer.size, layer.size)
     groups = layer.groups
@@ -163,7 +172,7 @@ def candidates(made: Call, most: int) -> list[Candidate]:
     found: list[Candidate] = []
     for kind in KINDS:
         own = [c for c in ranked if next(word for word in KINDS if word in c.name) == kind]
-        found += own[: max(1, most // 2) if kind == "pipelined" else most if kind else 1]
+        found += own[: max(1, most // 2) if kind in ("pipelined", "") else most]
     return found
 
 

@@ -9,26 +9,19 @@ for a profiler.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from graph_times import graph, timed
+from graph_times import Session, race
 
 from weft.ops.core import cluster_rows, library
 from weft.ops.core.runner import runner
 
-START = time.monotonic()
-LIMIT = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
-ONCE = "--once" in sys.argv
-OUT = Path(os.environ.get("OUT", "."))
+SESSION = Session("long_rows", 60.0)
 BF16, F32 = torch.bfloat16, torch.float32
 SIZES = [
     *((rows, n) for n in (65536, 128256, 262144) for rows in (4, 512)),
@@ -102,7 +95,6 @@ def last(result: Any) -> torch.Tensor:
 
 
 def run(call: Call, plans: dict[str, Future[Any]]) -> dict[str, Any]:
-    row: dict[str, Any] = {"call": call.name, "us": {}, "error": {}, "failed": {}}
     args = call.args()
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     function = library.function(call.op.name)
@@ -124,21 +116,13 @@ def run(call: Call, plans: dict[str, Future[Any]]) -> dict[str, Any]:
         contenders[name] = (lambda f: lambda: f(*inputs))(one)
     size = 2 * want.numel() * call.dtype.itemsize
     repeats = max(2, min(20, int(6e-4 / (size / 4e12 + 3e-6))))
-    graphs = {}
-    for name, made in contenders.items():
-        try:
-            got = last(made())
-            torch.cuda.synchronize()
-            error = (got.double() - want).norm() / want.norm()
-            row["error"][name] = float(error) if name != "copy" else 0.0
-            if not ONCE:
-                graphs[name] = graph(made, repeats)
-        except RuntimeError as e:
-            row["failed"][name] = str(e)[:200]
-    if not ONCE:
-        timed(graphs, 2, repeats)
-        row["us"] = timed(graphs, 10, repeats)
-    return row
+
+    def judge(made: Callable[[], Any]) -> float:
+        got = last(made())
+        return 0.0 if got is copied else float((got.double() - want).norm() / want.norm())
+
+    row = race(contenders, repeats, judge, once=SESSION.once, rounds=10)
+    return {"call": call.name, **row}
 
 
 def show(row: dict[str, Any]) -> None:
@@ -154,10 +138,9 @@ def show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    only = [w for w in sys.argv[2:] if not w.startswith("--")]
     every = [Call(op, rows, n, d) for op in OPS for rows, n in SIZES for d in op.dtypes]
-    calls = [c for c in every if all(w in c.name for w in only)]
-    with ThreadPoolExecutor(16) as pool, (OUT / "long_rows.jsonl").open("a") as file:
+    calls = [c for c in every if all(w in c.name for w in SESSION.only)]
+    with ThreadPoolExecutor(16) as pool:
         plans = {}
         for call in calls:
             function = library.function(call.op.name)
@@ -169,13 +152,10 @@ def main() -> None:
                 new = [c for c in new if f"{c.name}, {c.why}" not in plans[call]]
                 plans[call] |= {f"{c.name}, {c.why}": pool.submit(c.build) for c in new}
         for call in calls:
-            if time.monotonic() - START > LIMIT:
-                print("no time left for", call.name)
+            if not SESSION.has_time(call.name):
                 continue
             row = run(call, plans[call])
-            row["gpu"], row["seconds"] = torch.cuda.get_device_name(), time.monotonic() - START
-            file.write(json.dumps(row) + "\n")
-            file.flush()
+            SESSION.note(row)
             show(row)
 
 

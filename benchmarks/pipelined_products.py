@@ -5,9 +5,10 @@
 
 A graph launches a product on one set of operands after another, so that L2 does not keep them.
 Graphs of all contenders take turns in a random order. Of each kind of schedule the tiles with the
-least modelled time are timed, and one line for each is appended to the record. Results are compared
-with those in float32. Kernels are compiled by as many threads as there are cores, in the order of
-the calls; those that are not begun after `--compile` seconds are left out.
+least modelled time are timed, and one line for each is appended to the record; where tensor maps
+cannot feed the product, the candidates of all kernels are. Results are compared with those in
+float32, or those of float32 in float64. Kernels are compiled by as many threads as there are cores,
+in the order of the calls; those that are not begun after `--compile` seconds are left out.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ import torch
 from torch.nn import functional
 
 from weft.measure.bench.clocks import driver_version
-from weft.ops.core import runner
+from weft.ops.core import library, runner
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.plan import layout
-from weft.ops.core.target import target
-from weft.ops.families.matmul import half, pipelined, skinny_m
-from weft.ops.families.matmul.product import Roles, product_of
+from weft.ops.core.plan import Layout
+from weft.ops.core.target import Target, named
+from weft.ops.families.matmul import half, matmul, pipelined, skinny_m
+from weft.ops.families.matmul.product import product_of
 
 CALLS = """
 77x6144x4096, 394x1280x5120 bias, 100x4096x4096, 197x4096x4096, 1x28672x4096, 2x4544x18176,
@@ -60,7 +61,11 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 class Call(NamedTuple):
-    """A product: sizes, order of the operands, bias of the columns, activation."""
+    """A product: sizes, order of the operands, bias of the columns, activation.
+
+    gaps  rows of the operands begin at multiples of 16 bytes, whatever their length
+    sums  the rows of A are summed too
+    """
 
     m: int
     n: int
@@ -68,37 +73,51 @@ class Call(NamedTuple):
     order: str
     bias: bool
     activation: str
+    gaps: bool
+    sums: bool
 
     @staticmethod
     def parse(text: str) -> Call:
-        """Read "MxNxK WORDS"; words are an order, "bias" and an activation."""
+        """Read "MxNxK WORDS"; words are an order, "bias", an activation, "gaps", "sums"."""
         sizes, *words = text.split()
         m, n, k = map(int, sizes.split("x"))
         order = next((word for word in words if word in ORDERS), "nt")
         activation = next((word for word in words if word in ACTIVATIONS), "")
-        return Call(m, n, k, order, "bias" in words, activation)
+        return Call(m, n, k, order, "bias" in words, activation, "gaps" in words, "sums" in words)
 
     @property
     def words(self) -> str:
         text = f"{self.m}x{self.n}x{self.k} {self.order}"
-        return " ".join([text, *(["bias"] if self.bias else []), self.activation]).strip()
+        flags = [word for word in ("bias", "gaps", "sums") if getattr(self, word)]
+        return " ".join([text, *flags, self.activation]).strip()
 
-    def operands(self, dtype: torch.dtype) -> tuple[Any, ...]:
+    def operands(self, dtype: torch.dtype, device: str = "cuda") -> tuple[Any, ...]:
         """Random matrices, after the bias if there is one."""
         a_k, b_k = ORDERS[self.order]
         m, n, k = self[:3]
-        a = torch.randn((m, k) if a_k else (k, m), device="cuda", dtype=dtype)
-        b = torch.randn((n, k) if b_k else (k, n), device="cuda", dtype=dtype)
+        apart = 16 // dtype.itemsize if self.gaps else 1
+
+        def matrix(rows: int, columns: int) -> Any:
+            pitch = -(-columns // apart) * apart
+            return torch.randn(rows, pitch, device=device, dtype=dtype)[:, :columns]
+
+        a, b = matrix(*(m, k) if a_k else (k, m)), matrix(*(n, k) if b_k else (k, n))
         pair = a if a_k else a.T, b.T if b_k else b
         if not self.bias:
             return pair
-        return torch.randn(n, device="cuda", dtype=dtype), *pair
+        return torch.randn(n, device=device, dtype=dtype), *pair
+
+    def layouts(self, dtype: torch.dtype) -> tuple[Layout, ...]:
+        """The layouts of the operands, without them."""
+        made = self.operands(dtype, "meta")
+        return tuple(Layout(dtype, tuple(x.shape), tuple(x.stride()), 16) for x in made)
 
     def peer(self, *given: Any) -> Any:
         """The product by cuBLAS."""
         *bias, a, b = given
         made = functional.linear(a, b.T, bias[0]) if bias else torch.matmul(a, b)
-        return ACTIVATIONS[self.activation](made)
+        made = ACTIVATIONS[self.activation](made)
+        return (made, a.sum(1)) if self.sums else made
 
 
 def kinds(candidate: Candidate) -> tuple[bool, ...]:
@@ -106,16 +125,28 @@ def kinds(candidate: Candidate) -> tuple[bool, ...]:
     return tuple(word in candidate.name for word in ("an SM", "K in", "in turns", "boxes", "even"))
 
 
-def contenders(call: Call, dtype: torch.dtype, each: int, most: int) -> Iterator[Candidate]:
+def contenders(
+    call: Call, dtype: torch.dtype, gpu: Target, each: int, most: int
+) -> Iterator[Candidate]:
     """The candidates to time: `each` of each kind, `most` of all, and the best of other kernels."""
-    device = torch.device("cuda")
-    gpu = target(device)
-    tensors = tuple(layout(x) for x in call.operands(dtype))
+    if call.sums:
+        request = Request("matmul_row_sums", call.layouts(dtype), {"precision": "fp32"}, gpu)
+        found = library.function("matmul_row_sums").definition.candidates(request)
+        ranked = sorted(found, key=lambda c: c.cost)
+        yield from [c for c in ranked if "with sums" in c.name][:most]
+        yield from [c for c in ranked if "; sums" in c.name][:2]
+        return
     options = {"activation": call.activation}
-    request = Request("addmm" if call.bias else "matmul", tensors, options, gpu)
-    roles = Roles(left=1, right=2, bias=0) if call.bias else Roles(left=0, right=1)
+    request = Request("addmm" if call.bias else "matmul", call.layouts(dtype), options, gpu)
+    roles = matmul.ADDMM if call.bias else matmul.MATMUL
     made = product_of(request, roles)
     ranked = sorted(pipelined.candidates(made, gpu), key=lambda c: c.cost)
+    if not ranked or dtype is torch.float32:
+        found = sorted(matmul.candidates_of(made, request), key=lambda c: c.cost)
+        # The best of both ways to multiply floats, too.
+        others = [c for c in found[most:] if ("3xtf32" in c.name) != ("3xtf32" in found[0].name)]
+        yield from found[:most] + others[:1]
+        return
     first = {kinds(c): c for c in reversed(ranked) if c.cost < CLOSE * ranked[0].cost}
     chosen: dict[str, Candidate] = {}
     for kind in {kinds(c) for c in ranked}:
@@ -142,12 +173,12 @@ def contenders(call: Call, dtype: torch.dtype, each: int, most: int) -> Iterator
         yield from (min(found, key=lambda c: c.cost) for found in others if found)
 
 
-def kernel_of(candidate: Candidate) -> Any:
+def kernel_of(call: Call, candidate: Candidate) -> Any:
     """What tells its kernel from others."""
     build: Any = candidate.build
-    if build.func is not pipelined.plan:
-        return candidate.name
-    p, tile, stages, _ = build.args
+    if getattr(build, "func", None) is not pipelined.plan:
+        return candidate.name, call
+    p, tile, stages, *_ = build.args
     transposed = p.column_c != 1
     whole = (p.m if transposed else p.n) % 8 == 0
     majors = tuple(side.k_major for side in p.sides)
@@ -162,9 +193,10 @@ class Compiler:
         self.deadline = time.monotonic() + seconds
         self.started: dict[Any, Future[bool]] = {}
         pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 4) - 1))  # one core times
-        for c in (c for candidates in found.values() for c in candidates):
-            if kernel_of(c) not in self.started:
-                self.started[kernel_of(c)] = pool.submit(self._compile, c)
+        for call, candidates in found.items():
+            for c in candidates:
+                if kernel_of(call, c) not in self.started:
+                    self.started[kernel_of(call, c)] = pool.submit(self._compile, c)
 
     def _compile(self, c: Candidate) -> bool:
         there = time.monotonic() < self.deadline
@@ -172,9 +204,9 @@ class Compiler:
             c.build()
         return there
 
-    def ready(self, candidates: list[Candidate]) -> list[Candidate]:
+    def ready(self, call: Call, candidates: list[Candidate]) -> list[Candidate]:
         """Those whose kernels are compiled, when all of them are or the time is over."""
-        return [c for c in candidates if self.started[kernel_of(c)].result()]
+        return [c for c in candidates if self.started[kernel_of(call, c)].result()]
 
 
 def graph_of(run: Callable[..., Any], sets: list[tuple[Any, ...]], launches: int) -> Any:
@@ -207,18 +239,24 @@ def measure(
 ) -> list[dict[str, Any]]:
     """One row for each contender."""
     m, n, k = call[:3]
-    count = min(8, int(COLD / (2.0 * (m * k + n * k))) + 2)
+    count = min(8, int(COLD / (dtype.itemsize * (m * k + n * k))) + 2)
     sets = [call.operands(dtype) for _ in range(count)]
     device = sets[0][0].device
-    launches = max(2, min(20, int(2e-3 / (2.0 * m * n * k / 6e14 + 5e-6))))
-    *bias, a, b = sets[0]
-    want = a.float() @ b.float() + (bias[0].float() if bias else 0)
-    want = ACTIVATIONS[call.activation](want)
+    rate, exact = (6e14, torch.float32) if dtype.itemsize == 2 else (5e13, torch.float64)
+    launches = max(2, min(20, int(2e-3 / (2.0 * m * n * k / rate + 5e-6))))
+    *bias, a, b = (x.to(exact) for x in sets[0])
+    want = a @ b + (bias[0] if bias else 0)
+    wanted = [ACTIVATIONS[call.activation](want), *([a.sum(1)] if call.sums else [])]
+    del a, b, want
     runs = {c.name: runner.runner(c.build(), len(sets[0]), device) for c in candidates}
     graphs, errors = {}, {}
     for name, run in (runs | {"cuBLAS": call.peer}).items():
         got = run(*sets[0])
-        errors[name] = float((got.float() - want).norm() / want.norm())
+        errors[name] = max(
+            float((x.to(exact) - y).norm() / y.norm())
+            for x, y in zip(got if call.sums else [got], wanted, strict=True)
+        )
+        del got
         graphs[name] = graph_of(run, sets, launches)
     times = timed(graphs, launches, turns)
     costs = {c.name: round(c.cost * 1e6, 2) for c in candidates}
@@ -226,7 +264,8 @@ def measure(
     for name, us in times.items():
         rows.append({
             "m": m, "n": n, "k": k, "order": call.order, "bias": call.bias,
-            "activation": call.activation, "dtype": str(dtype).removeprefix("torch."),
+            "activation": call.activation, "gaps": call.gaps, "sums": call.sums,
+            "dtype": str(dtype).removeprefix("torch."),
             "fetch": pipelined.L2_128, "name": name, "model_us": costs.get(name),
             "us": round(us, 2), "ratio": round(times["cuBLAS"] / us, 3),
             "error": float(f"{errors[name]:.3g}"),
@@ -254,7 +293,9 @@ def summary(call: Call, rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Time everything."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--calls", default=CALLS, help='"MxNxK [order] [bias] [activation], ..."')
+    parser.add_argument(
+        "--calls", default=CALLS, help='"MxNxK [order] [bias] [activation] [gaps] [sums], ..."'
+    )
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument(
         "--each", type=int, default=2, help="tiles of a kind of schedule; 0: of all"
@@ -263,19 +304,26 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--compile", type=float, default=300, help="seconds for the compiler")
     parser.add_argument("--fetch", type=int, default=pipelined.L2_128, help="L2 fetches of a map")
+    parser.add_argument("--device", default="gpu", help="sim:h200 lists the contenders of a model")
     parser.add_argument("--record", type=Path)
     given = parser.parse_args()
     pipelined.L2_128 = given.fetch
     calls = [Call.parse(text) for text in given.calls.split(",")]
     dtype = getattr(torch, given.dtype)
-    found = {call: list(contenders(call, dtype, given.each, given.most)) for call in calls}
+    gpu = named(given.device)
+    found = {call: list(contenders(call, dtype, gpu, given.each, given.most)) for call in calls}
+    if given.device != "gpu":
+        for call, candidates in found.items():
+            print(f"{call.words:>28} | {' ; '.join(c.name for c in candidates)}")
+        print(len({kernel_of(call, c) for call in found for c in found[call]}), "kernels")
+        return
     compiler = Compiler(found, given.compile)
     about = {
         "gpu": torch.cuda.get_device_name(), "driver": driver_version(),
         "torch": torch.__version__, "date": str(datetime.date.today()),
     }  # fmt: skip
     for call, candidates in found.items():
-        there = compiler.ready(candidates)
+        there = compiler.ready(call, candidates)
         if not there:
             print(f"{call.words:>28} no kernel in time", flush=True)
             continue

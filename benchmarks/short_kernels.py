@@ -27,7 +27,9 @@ from weft.ops.core import library
 from weft.ops.core.plan import Buffer, Plan
 from weft.ops.core.runner import runner
 from weft.ops.families.embedding import model as lists
+from weft.ops.families.loss import model as loss_model
 from weft.ops.families.norm import forward, layer_norm_backward
+from weft.ops.families.norm import model as norm_model
 from weft.ops.families.norm.forward import RowNorm
 from weft.ops.families.norm.rows import RowStrategy, row_job
 from weft.ops.sweep import time as timing
@@ -187,6 +189,69 @@ def _joint(centred: bool, made: Any, strategy: RowStrategy, width: int, slabs: i
     return lambda: layer_norm_backward._joint(centred, made, strategy, width, slabs)
 
 
+STREAMED = (
+    (True, False, 8192, 768, BF16),
+    (True, True, 8192, 768, BF16),
+    (True, True, 12608, 768, BF16),
+    (True, False, 16384, 1024, BF16),
+    (False, True, 4096, 4096, BF16),
+    (False, False, 16384, 3072, BF16),
+    (True, False, 1500, 768, BF16),
+    (True, False, 12608, 384, BF16),
+    (True, False, 8192, 768, F32),
+)
+SHAPES: dict[str, dict[str, Any]] = {
+    "": {},
+    "256 threads": {"STREAM_BLOCKS": {32: (256, 2, 2), 256: (256, 2, 6), 512: (512, 1, 4)}},
+    "512 for a row": {"STREAM_BLOCKS": {32: (512, 1, 3), 512: (512, 1, 6)}},
+    "128 for a row": {"STREAM_BLOCKS": {32: (384, 1, 3), 128: (128, 4, 4), 512: (512, 1, 4)}},
+}
+"""Constants of the model that decide on blocks of streamed rows."""
+
+
+def streams() -> Iterator[Subject]:
+    for centred, added, count, n, dtype in STREAMED:
+        op = "layer_norm_backward" if centred else "rms_norm_backward"
+        dy, x = (drawn(count, n, dtype=dtype) for _ in range(2))
+        wide = x.float()
+        mean = wide.mean(1) * centred
+        rstd = ((wide - mean[:, None]).square().mean(1) + 1e-5).rsqrt()
+        w, total = drawn(n, dtype=dtype), drawn(count, n, dtype=dtype) if added else None
+        args = (dy, x, w, *([mean] * centred), rstd, total, [n], True)
+        tensors, choice = chosen(op, *args)
+        every = {c.name: c for c in (choice.used, *choice.others)}
+        found = [Contender(f"{c.name}{' CHOSEN' if c == choice.used else ''}", c.build)
+                 for c in every.values() if c.name != "long rows"]  # fmt: skip
+        known = set()
+        for word, constants in SHAPES.items():
+            made = _with_constants(op, args, constants)
+            if made is not None and made.why not in known:
+                known.add(made.why)
+                found.append(Contender(f"streamed {word}: {made.why}", made.build))
+        if centred and not added:
+            found.append(Contender("torch", call=_torch_gradients(dy, x, mean, rstd, w)))
+        yield Subject(f"streamed {op} {count}x{n} {dtype}{' added' * added}", tensors, found)
+
+
+def _with_constants(op: str, args: tuple[Any, ...], constants: dict[str, Any]) -> Any:
+    """The streamed candidate with other constants of the model; its plan keeps them."""
+    before = {name: getattr(norm_model, name) for name in constants}
+    for name, value in constants.items():
+        setattr(norm_model, name, value)
+    choice = chosen(op, *args)[1]
+    for name, value in before.items():
+        setattr(norm_model, name, value)
+    return next((c for c in (choice.used, *choice.others) if c.name == "streamed rows"), None)
+
+
+def _torch_gradients(dy: Any, x: Any, mean: Any, rstd: Any, w: Any) -> Callable[[], Any]:
+    every = [True] * 3
+    size = [x.shape[1]]
+    statistics = mean[:, None], rstd[:, None]
+    backward = torch.ops.aten.native_layer_norm_backward
+    return lambda: backward(dy, x, size, *statistics, w, w, every)
+
+
 # ---- others ------------------------------------------------------------------------------------
 def others() -> Iterator[Subject]:
     last = torch.channels_last
@@ -201,8 +266,7 @@ def others() -> Iterator[Subject]:
          (drawn(1, 2048, 1, 1, dtype=F16), [1, 2048, 7, 7], 2, [1, 1], False, 0, True)),
         ("avg_pool_backward",
          (drawn(8, 512, 1, 1), [8, 512, 7, 7], 2, [1, 1], False, 0, False)),
-        ("cross_entropy", (drawn(4, 1000, dtype=F16), torch.arange(4, device=DEVICE))),
-        ("cross_entropy", (drawn(16, 50257, dtype=BF16), torch.arange(16, device=DEVICE))),
+        ("max_pool2d", (drawn(3, 64, 112, 112, dtype=F16), [3], [2], [1])),
         ("softmax", (drawn(16, 32000, dtype=BF16), -1)),
         ("softmax", (drawn(64, 8, dtype=BF16), -1)),
         ("embedding", (torch.arange(32, device=DEVICE), drawn(51866, 1280, dtype=BF16))),
@@ -218,6 +282,51 @@ def others() -> Iterator[Subject]:
         yield Subject(f"{op} {tuple(args[0].shape)} {args[0].dtype}", tensors, found)
 
 
+LOSSES = (
+    (1, 1000, F16),
+    (4, 1000, F16),
+    (16, 1000, F16),
+    (64, 1000, BF16),
+    (128, 1000, F32),
+    (256, 1000, BF16),
+    (8, 32000, BF16),
+    (16, 50257, BF16),
+)
+WARPS = (4, 8, 16, 32)
+"""Warps of a block of few rows."""
+
+
+def losses() -> Iterator[Subject]:
+    for rows, classes, dtype in LOSSES:
+        x, labels = drawn(rows, classes, dtype=dtype), torch.arange(rows, device=DEVICE)
+        one = torch.ones((), device=DEVICE, dtype=dtype)
+        for op, args in (
+            ("cross_entropy", (x, labels)),
+            ("cross_entropy_with_gradient", (x, labels, None)),
+            ("cross_entropy_backward", (one, x, labels, None)),
+        ):
+            tensors, choice = chosen(op, *args)
+            found = [Contender(f"chosen: {choice.used.name}", choice.used.build)]
+            found.append(Contender("chosen, late", late(choice.used.build)))
+            found += [Contender(c.name, c.build) for c in choice.others]
+            if op == "cross_entropy" and any("few rows" in c.name for c in found):
+                found += [Contender(f"{w} warps", _few(op, args, w)) for w in WARPS]
+            yield Subject(f"{op} {rows}x{classes} {dtype}", tensors, found)
+
+
+def _few(op: str, args: tuple[Any, ...], warps: int) -> Callable[[], Plan]:
+    def made() -> Plan:
+        before, loss_model.FEW_ROWS_WARPS = loss_model.FEW_ROWS_WARPS, (warps, warps)
+        try:
+            choice = chosen(op, *args)[1]
+            every = (choice.used, *choice.others)
+            return next(c for c in every if c.name == "few rows").build()
+        finally:
+            loss_model.FEW_ROWS_WARPS = before
+
+    return made
+
+
 TABLES = (
     (11200, 50257, 768, F32),
     (9856, 50272, 2048, F32),
@@ -225,6 +334,8 @@ TABLES = (
     (64, 30522, 1024, BF16),
     (24000, 50257, 768, BF16),
     (512, 30522, 768, BF16),
+    (256, 30522, 768, BF16),
+    (394, 128100, 768, BF16),
 )
 
 
@@ -235,7 +346,7 @@ def tables() -> Iterator[Subject]:
             index = (index.double() / rows).pow(8).mul(rows - 1).long()
         dy = drawn(positions, columns, dtype=dtype)
         found = []
-        for blocks in (256, 512, 1024, 2048, 4096):
+        for blocks in (128, 256, 512, 1024, 2048, 4096):
             found.append(Contender(f"listed by {blocks}", _listed(dy, index, rows, blocks)))
 
         def by_sorting(dy: Any = dy, index: Any = index, rows: int = rows) -> Any:
@@ -298,7 +409,7 @@ def compiled(pool: ThreadPoolExecutor, subject: Subject) -> list[Any]:
 
 def main() -> None:
     torch.manual_seed(0)
-    subjects = [s for make in (norms, gradients, others, tables) for s in make()
+    subjects = [s for make in (norms, gradients, streams, others, losses, tables) for s in make()
                 if not WORDS or any(w in s.name for w in WORDS)]  # fmt: skip
     with ThreadPoolExecutor(1 if BUILD else 15) as pool:
         made = [compiled(pool, s) for s in subjects]
@@ -314,7 +425,7 @@ def main() -> None:
                 file.write(json.dumps(row) + "\n")
             ranked = sorted(row["us"].items(), key=lambda x: x[1])
             keep = [x for x in ranked if x in ranked[:4] or "chosen" in x[0] or "CHOSEN" in x[0]
-                    or x[0] in ("rows", "rows, late", "sorted")]  # fmt: skip
+                    or x[0] in ("rows", "rows, late", "sorted", "torch")]  # fmt: skip
             bad = {n: a for n, a in row["apart"].items() if a > 0.02}
             print(
                 row["call"], "|", "; ".join(f"{t:.2f} {n}" for n, t in keep), bad or "", flush=True

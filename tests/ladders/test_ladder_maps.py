@@ -105,3 +105,13 @@ def test_products_go_around_the_ring(number: int, schedule: str) -> None:
         (arrays[n].astype(np.uint32) << 16).view(np.float32).astype(np.float64) for n in "ABC"
     )
     assert np.abs(c - a @ b).max() <= 2**-7 * np.abs(a @ b).max()
+
+
+def test_dimensions_in_another_order() -> None:
+    array = np.zeros((2, 3, 5, 16), np.float16)
+    made = maps.read("q = x:0213[1, 4, 1, n]", "here").made({"x": array}, {"n": 16})
+    expected = weft.tensor_map(array.transpose(0, 2, 1, 3), (1, 4, 1, 16))
+    assert bytes(made) == bytes(expected)
+    assert bytes(made) != bytes(weft.tensor_map(array, (1, 1, 4, 16)))
+    with pytest.raises(ArgumentError, match="an order that is none of its array's dimensions"):
+        maps.read("q = x:0013[1, 4, 1, 16]", "here").made({"x": array}, {})

@@ -22,10 +22,11 @@ import weft
 from limits import PROCESS_SECONDS
 from small_ladder import GOOD, OP, run, timed
 from weft.cli import app
-from weft.climbing import counters, ladder, records, rung
+from weft.climbing import counters, ladder, records, rung, timing
 from weft.climbing.climb import climb, prepare, zeros
 from weft.climbing.recorded_times import with_recorded
 from weft.climbing.records import Climb
+from weft.device import models
 from weft.measure import expressions
 from weft.pytest_plugin import no_gpu
 from weft.report import climb_text
@@ -335,6 +336,14 @@ def test_times_are_held_against_limit_rung_and_peer() -> None:
     assert rows[1][1:] == ["1.25 ms", climb_text.bar(0.8), "80.0%", "6.40 x", "1.60 x"]
     assert rows[2][0] == "torch.add(a, b)"
     assert Climb.from_dict(json.loads(json.dumps(timed().to_dict()))) == timed()
+
+
+def test_one_query_is_bounded_by_memory() -> None:
+    """A share of the GPU's arithmetic says nothing of one query that reads every key."""
+    op = ladder.find("attention").op
+    h200 = models.get("h200")
+    kinds = [timing.bound(op, h200, case) for case in op.bench]
+    assert kinds == ["compute", "compute", "read"]
 
 
 LAUNCH = """

@@ -15,5 +15,5 @@ op = Op(
     bytes="2*(M*K + K*N + M*N)",
     peers=["torch.matmul(A, B)"],
     ceiling="compute",
-    target="peer 0.5",
+    target="peer 0.95",
 )

@@ -10,7 +10,7 @@
 // map:    b = B[1, 64, 64] swizzle 128
 // launch: matmul<<<min(cdiv(N, 256) * cdiv(M, 128), sms), 384, 1024 + 4 * 49152 + 22528>>>
 
-#include "../../ops/families/matmul/cuda/pipelined.cu"
+#include "../../ops/families/matmul/cuda/multiply_tiles.cuh"
 
 using T = __nv_bfloat16;
 
@@ -26,6 +26,8 @@ __global__ void __launch_bounds__(384, 1)
     matmul(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap a_edge,
            const __grid_constant__ TensorMap b, T* C, int M, int N, int K) {
     Problem p = problem<128, 256>(M, N, K);
-    multiply_tiles<T, 128, 256, 4, 1, 1, false, false, true, false, false, true, 0, NO_BIAS>(
-        {a, a_edge, M}, {b, b, N}, a, nullptr, C, p);
+    using S = Schedule<128, 256, 4, 1, 1>;
+    TensorSums<T, S, true, false> sums;
+    multiply_tiles<S, Results<T, false, true, 0, NO_BIAS>>({a, a_edge, M}, {b, b, N}, a, nullptr, C,
+                                                           p, sums);
 }

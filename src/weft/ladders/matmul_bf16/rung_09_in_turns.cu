@@ -15,6 +15,8 @@ __global__ void __launch_bounds__(384, 1)
     in_turns(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap a_edge,
              const __grid_constant__ TensorMap b, T* C, int M, int N, int K) {
     Problem p = problem<128, 192>(M, N, K);
-    multiply_tiles<T, 128, 192, 4, 1, 1, true, false, true, false, false, true, 0, NO_BIAS>(
-        {a, a_edge, M}, {b, b, N}, a, nullptr, C, p);
+    using S = Schedule<128, 192, 4, 1, 1, true>;
+    TensorSums<T, S, true, false> sums;
+    multiply_tiles<S, Results<T, false, true, 0, NO_BIAS>>({a, a_edge, M}, {b, b, N}, a, nullptr, C,
+                                                           p, sums);
 }

@@ -16,23 +16,23 @@
 #define LYING 12      // and in shared memory
 #define THREADS 224  // and a warp that looks back
 #define RESIDENT 4   // blocks of an SM
-#define WINDOW 1     // times 32 predecessors are asked at once
-#define SLEEP 100    // nanoseconds until they are asked again
+#define WINDOW 1     // times 32 predecessors are polled at once
+#define SLEEP 100    // nanoseconds until they are polled again
 #endif
 #define VECTORS (HELD + LYING)
 #define TILE (4 * VECTORS * THREADS)
 #define WARPS (THREADS / 32)
 
-// What a tile tells: 0 nothing yet, 1 its own sum, 2 the sum of all up to it; with the value in one
-// 64-bit word, so that a reader never sees half of it.
-__device__ void tell(unsigned long long* state, unsigned kind, float value) {
+// The state of a tile: 0 nothing yet, 1 its own sum, 2 the sum of all up to it; with the value in
+// one 64-bit word, so that a reader never sees half of it.
+__device__ void publish(unsigned long long* state, unsigned kind, float value) {
     unsigned long long word =
         (static_cast<unsigned long long>(kind) << 32) | __float_as_uint(value);
     weft::store_relaxed(state, word);
 }
 
-// The sum of all tiles before `tile`, by one warp, which asks WINDOW * 32 predecessors at a time: a
-// total that is told becomes known to so many tiles after one journey to the L2 and back.
+// The sum of all tiles before `tile`, by one warp, which polls WINDOW * 32 predecessors at a time:
+// a total that is published becomes known to so many tiles after one journey to the L2 and back.
 __device__ float look_back(const unsigned long long* state, int tile) {
     int lane = threadIdx.x % 32;
     float before = 0;
@@ -52,7 +52,7 @@ __device__ float look_back(const unsigned long long* state, int tile) {
                 total = __ballot_sync(~0u, (words[w] >> 32) == 2);
                 // nothing past the nearest total is needed
                 if (!(~ready & (total ? (total & -total) - 1 : ~0u))) break;
-                __nanosleep(SLEEP);  // who asks too often keeps others from telling
+                __nanosleep(SLEEP);  // frequent polls delay what others publish
                 words[w] = word(w);
             }
             int stop = total ? __ffs(total) - 1 : 31;
@@ -77,10 +77,10 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT)
     if (warp == WARPS) {
         meet();
         float all = weft::warp_sum(lane < WARPS ? sums[lane] : 0);
-        if (lane == 0) tell(state + tile, tile ? 1 : 2, all);
+        if (lane == 0) publish(state + tile, tile ? 1 : 2, all);
         float earlier = look_back(state, tile);
         if (lane == 0) {
-            if (tile) tell(state + tile, 2, earlier + all);
+            if (tile) publish(state + tile, 2, earlier + all);
             start = earlier;
         }
         meet();
