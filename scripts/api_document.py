@@ -33,10 +33,11 @@ SECTIONS = {
     "Check results": ("weft", "check schedule Report Verdict Op Case"),
     "Sanitize": ("weft", "sanitize"),
     "weft.sanitizer": ("weft.sanitizer", "empty filled sanitize Report Access Finding"),
-    "Profile": ("weft", "profile Profile Advice Roofline Section Changes"),
+    "Debug": ("weft", "breakpoint Breakpoint Debugger"),
+    "Profile": ("weft", "profile Profile Prediction LineStalls Advice Roofline Section Changes"),
     "Bench": ("weft", "bench Bench Timing Contender"),
     "Climb ladders": ("weft", "climb Climb RungResult"),
-    "PyTorch": ("weft", "as_op fuse"),
+    "PyTorch": ("weft", "as_op fuse graph explain"),
     "weft.ops": ("weft.ops", "as_op verify explain"),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),
@@ -44,8 +45,8 @@ SECTIONS = {
         "weft",
         "Error CompileError PtxError UnsupportedInstruction LaunchError ArgumentError DeviceError"
         " IllegalAddress MisalignedAddress InvalidFree AssertFailed Trapped Deadlock TimeLimit"
-        " CheckFailed SanitizerError MissingDependency OutOfMemory NoCounters CacheError"
-        " CompileWarning CacheWarning",
+        " CaptureError CheckFailed SanitizerError MissingDependency OutOfMemory NoCounters"
+        " CacheError CompileWarning CacheWarning",
     ),
 }
 """Title -> (module, its names in the order of the document)."""

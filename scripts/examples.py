@@ -46,7 +46,8 @@ from weft.__main__ import main as weft_main
 BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 CHANGING = ((re.compile(r"0x[0-9a-f]{6,}"), "0x7f..."), (re.compile(r"\b[\d.]+ m?s\b"), "1 s"))
 OWN = re.compile(
-    r"weft (?!run |nvcc |profile \S+\.py)(?P<words>[^|<>&;$`\\]*)(?P<rest>[|>][^|&;].*)?"
+    r"weft (?!run |nvcc |explain |extract |(?:profile|predict) \S+\.py)"
+    r"(?P<words>[^|<>&;$`\\]*)(?P<rest>[|>][^|&;].*)?"
 )
 """A line of the shell that is a command of weft, and what takes its standard output."""
 COMMANDS = {"weft": "-m weft", "python": ""}

@@ -65,12 +65,12 @@ def definitions() -> list[str]:
 
 _OWN = {
     "index": "int64", "condition": "bool", "cu_seq_q": "int32", "cu_seq_k": "int32",
-    "block_table": "int32", "lengths": "int32",
+    "block_table": "int32", "lengths": "int32", "linear_cross_entropy.target": "int64",
 }  # fmt: skip
-"""Dtypes of arguments that do not have that of the others."""
+"""Dtypes of arguments, of all ops or of one, that do not have that of the others."""
 _DIMENSIONS = {
     "running_mean": 1, "running_var": 1, "cu_seq_q": 1, "cu_seq_k": 1, "lengths": 1,
-    "block_table": 2,
+    "block_table": 2, "linear_cross_entropy.target": 1,
 }  # fmt: skip
 """Dimensions of arguments, whatever the others have."""
 
@@ -104,12 +104,17 @@ def _calls(function: Any, dtype: Any) -> Iterator[tuple[list[Any], dict[str, Any
         values = {**VALUES, "List[int]": whole, "int": integer}
         tensors = {
             n: torch.ones(
-                (2,) * _DIMENSIONS[n] if n in _DIMENSIONS else shape,
-                dtype=getattr(torch, _OWN.get(n, word)),
+                (2,) * rank if (rank := _own(_DIMENSIONS, name, n)) else shape,
+                dtype=getattr(torch, _own(_OWN, name, n) or word),
             )
             for n in function.tensors
         }
         yield [], {a.name: tensors.get(a.name, values.get(str(a.type))) for a in needed}
+
+
+def _own(table: dict[str, Any], op: str, argument: str) -> Any:
+    """The entry of an argument of one op, else of any op; None if there is none."""
+    return table.get(f"{op}.{argument}", table.get(argument))
 
 
 def _accepts(function: Any, tensors: Sequence[Any], options: dict[str, Any]) -> bool:

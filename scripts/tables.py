@@ -26,9 +26,11 @@ import model_tables
 import network_tables
 import op_stubs
 import ops_tables
+import prediction_tables
 import profile_tables
 import sanitizer_tables
 import schedule_tables
+import step_tables
 import test_tables
 
 from weft.device import models
@@ -254,6 +256,8 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in model_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in step_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in prediction_tables.TABLES.items()},
     "coverage": coverage_table,
     "suites": lambda: test_tables.suites(table),
     "slowest_tests": lambda: test_tables.slowest(table),
