@@ -13,6 +13,7 @@ from weft.errors import (
     AssertFailed,
     CacheError,
     CacheWarning,
+    CaptureError,
     CheckFailed,
     CompileError,
     CompileWarning,
@@ -37,6 +38,7 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
     from weft import init, nn, ops, optim, sanitizer
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
+    from weft.debug import Breakpoint, Debugger, breakpoint
     from weft.device.sim.schedules import schedule
     from weft.device.tensor_map import TensorMap
     from weft.frontends import kernel
@@ -51,15 +53,19 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
     from weft.measure.profile.result import Profile
     from weft.ops import as_op
     from weft.ops.fuse import fuse
+    from weft.ops.graph import graph
     from weft.sanitizer import sanitize
+    from weft.torch_backend import explain
     from weft.values.analysis import Advice, Roofline, Section
     from weft.values.check import Verdict
     from weft.values.climb import RungResult
+    from weft.values.prediction import LineStalls, Prediction
     from weft.values.timing import Timing
 
 _LAZY = {
     "weft.climbing.records": ("Climb",),
     "weft.climbing.entry": ("climb",),
+    "weft.debug": ("Breakpoint", "Debugger", "breakpoint"),
     "weft.device.sim.schedules": ("schedule",),
     "weft.device.tensor_map": ("TensorMap",),
     "weft.frontends": ("kernel",),
@@ -74,8 +80,11 @@ _LAZY = {
     "weft.measure.profile.result": ("Profile",),
     "weft.ops": ("as_op",),
     "weft.ops.fuse": ("fuse",),
+    "weft.ops.graph": ("graph",),
     "weft.sanitizer": ("sanitize",),
+    "weft.torch_backend": ("explain",),
     "weft.values.analysis": ("Advice", "Roofline", "Section"),
+    "weft.values.prediction": ("LineStalls", "Prediction"),
     "weft.values.check": ("Verdict",),
     "weft.values.climb": ("RungResult",),
     "weft.values.timing": ("Timing",),
@@ -140,8 +149,10 @@ __all__ = [
     "ArgumentError",
     "AssertFailed",
     "Bench",
+    "Breakpoint",
     "CacheError",
     "CacheWarning",
+    "CaptureError",
     "Case",
     "Changes",
     "CheckFailed",
@@ -150,6 +161,7 @@ __all__ = [
     "CompileWarning",
     "Contender",
     "Deadlock",
+    "Debugger",
     "DeviceError",
     "Error",
     "IllegalAddress",
@@ -157,12 +169,14 @@ __all__ = [
     "Kernel",
     "Launch",
     "LaunchError",
+    "LineStalls",
     "MisalignedAddress",
     "MissingDependency",
     "Module",
     "NoCounters",
     "Op",
     "OutOfMemory",
+    "Prediction",
     "Profile",
     "PtxError",
     "Report",
@@ -180,11 +194,14 @@ __all__ = [
     "Verdict",
     "as_op",
     "bench",
+    "breakpoint",
     "cdiv",
     "check",
     "climb",
     "cuda",
+    "explain",
     "fuse",
+    "graph",
     "im2col_map",
     "init",
     "kernel",

@@ -14,6 +14,7 @@
     │   ├── Trapped
     │   ├── Deadlock
     │   └── TimeLimit
+    ├── CaptureError            a step cannot be captured into a CUDA graph
     ├── CheckFailed             a kernel is not right
     ├── SanitizerError          the sanitizer has findings
     ├── MissingDependency       an optional package or library is not installed
@@ -275,6 +276,20 @@ class TimeLimit(DeviceError):
     ... except weft.TimeLimit as error:
     ...     print("stopped")
     stopped
+    """
+
+
+class CaptureError(Error):
+    """A step cannot be captured into a CUDA graph. `weft.graph` raises it.
+
+    >>> @weft.graph
+    ... def step(x):
+    ...     return x if x.sum() > 0 else -x
+    >>> try:
+    ...     step(torch.ones(3))
+    ... except weft.CaptureError as error:
+    ...     print(error.got)
+    aten::_local_scalar_dense
     """
 
 

@@ -28,8 +28,8 @@ def copied(x, y):
     y[...] = x
 """
 WITH_DEVICE = [
-    "bench", "bench models", "bench ops", "check", "climb", "learn", "profile", "ptx", "run",
-    "tune", "train",
+    "bench", "bench models", "bench networks", "bench ops", "check", "climb", "debug", "explain",
+    "extract", "learn", "profile", "ptx", "run", "tune", "train", "train gpt",
 ]  # fmt: skip
 WITH_GPU = ["bench", "climb", "profile", "run"]
 
@@ -73,12 +73,14 @@ def test_an_unknown_device_is_refused_by_all(verb: str, tmp_path: Path) -> None:
         "tune": "softmax",
         "train": "mnist",
         "bench models": "",
+        "bench networks": "",
         "bench ops": "",
+        "train gpt": "",
     }
-    more = ["--list", "--shapes", "4x4"] if verb == "tune" else []
-    words = [*verb.split(), "--device", "sim:rtx307", *more]
+    more = {"tune": ["--list", "--shapes", "4x4"], "extract": ["layer"]}.get(verb, [])
     name = subject.get(verb, str(tmp_path / "x.py"))
-    done = CliRunner().invoke(app, [*words, *([name] if name else [])])
+    words = [*verb.split(), "--device", "sim:rtx307", *([name] if name else []), *more]
+    done = CliRunner().invoke(app, words)
     assert done.exit_code == 1 and "did you mean 'sim:rtx3070'?" in done.output
 
 

@@ -32,6 +32,12 @@ def test_no_module_is_long() -> None:
     assert long == {}
 
 
+def test_names_of_test_files_are_unique() -> None:
+    """Pytest imports a test file by its name without the folder."""
+    names = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+    assert not [name for name, count in names.items() if count > 1]
+
+
 def test_cuda_has_at_most_100_columns() -> None:
     """The formatter leaves comments that `weft climb` reads as they are, so this test looks."""
     root = Path(weft.__file__).parent

@@ -47,6 +47,8 @@ def test_results_are_of_the_exported_types() -> None:
     assert all(isinstance(s, weft.Section) for s in profile.sections)
     assert all(isinstance(a, weft.Advice) for a in profile.advice)
     assert isinstance(profile.compare(profile), weft.Changes)
+    assert isinstance(profile.predicted, weft.Prediction)
+    assert all(isinstance(line, weft.LineStalls) for line in profile.predicted.stalls)
     assert isinstance(weft.bench({"f": lambda: None}, device="sim"), weft.Bench)
     report = weft.check(module.k[1, 32], x, out=x, reference=lambda x: 2 * x)
     assert isinstance(report, weft.Report)

@@ -1,4 +1,4 @@
-"""The command line. Each file in `verbs/` is one verb, imported on first use.
+"""The command line. Each file in `verbs/` and its folders is one verb, imported on first use.
 
 `bench_models.py` is the verb `bench models`, of two words.
 
@@ -16,7 +16,7 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -30,13 +30,26 @@ from weft.errors import Error, OutOfMemory
 from weft.tasks.ended import ProgramEnded
 
 _NAME = 200  # characters of a file's name that a message shows
-NAMES = [module.name.replace("_", " ") for module in pkgutil.iter_modules(verbs.__path__)]
+
+
+def _modules(folders: Sequence[str], package: str) -> Iterator[tuple[str, str]]:
+    """(verb, its module) of the files in folders and in their folders; imports none of them."""
+    for module in pkgutil.iter_modules(folders):
+        name = f"{package}.{module.name}"
+        if module.ispkg:
+            yield from _modules([os.path.join(f, module.name) for f in folders], name)
+        else:
+            yield module.name.replace("_", " "), name
+
+
+MODULES = dict(sorted(_modules(list(verbs.__path__), verbs.__name__)))
+NAMES = list(MODULES)
 
 
 @functools.cache
 def _command(name: str) -> Any:
     """The click command of a verb."""
-    verb = importlib.import_module(f"{verbs.__name__}.{name.replace(' ', '_')}")
+    verb = importlib.import_module(MODULES[name])
     alone = typer.Typer(add_completion=False)
     alone.command(name, context_settings=getattr(verb, "SETTINGS", None))(verb.run)
     return get_command(alone)

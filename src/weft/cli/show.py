@@ -148,6 +148,14 @@ def steps(total: int, name: str = "", *, quiet: bool, at_once: bool = True) -> I
 
 
 @contextmanager
+def training(quiet: bool, total: int, done: int) -> Iterator[Callable[[int, str], None]]:
+    """A progress bar of a training; what it gives is called with the steps done and a text."""
+    with bar(quiet=quiet) as progress:
+        task = progress.add_task("", total=total, completed=done)
+        yield lambda n, what: progress.update(task, completed=n, description=what)
+
+
+@contextmanager
 def warned() -> Iterator[None]:
     """Prints weft's own warnings as it prints errors: the text alone, on standard error.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.device import devices
-from weft.device.base import Device, Program
+from weft.device.base import Device, Program, Rebuild
 from weft.device.models import GpuModel
 from weft.device.selection import number, select
 from weft.device.summary import matching
@@ -23,7 +23,9 @@ from weft.values import Ptx
 if TYPE_CHECKING:
     from weft.source.resources import Resources
 
-_Build = Callable[[Sequence[str]], Ptx]
+_Build = Callable[..., Ptx]
+"""Compiles the source with name expressions, options of NVRTC that are added, and a text of the
+source that replaces it."""
 _Assemble = Callable[[Sequence[str], str], Machine]
 
 
@@ -73,16 +75,22 @@ def cuda(
     how: dict[str, Any] = {"std": std, "defines": defines, "include": include}
     how |= {"fast_math": fast_math, "options": options, "name": name}
 
-    def build(names: Sequence[str]) -> Ptx:
+    def build(names: Sequence[str], added: Sequence[str] = (), edited: str | None = None) -> Ptx:
         chosen = target.architecture if arch is None else arch
+        more = how | {"options": [*options, *added]} if added else how
+        text = source_or_path
+        if edited is not None:  # headers beside a file stay reachable
+            beside = [Path(first.origin).parent] if Path(first.origin).is_file() else []
+            more, text = more | {"include": [*include, *beside], "name": first.origin}, edited
         return compile_cuda(
-            source_or_path, arch=chosen, name_expressions=names, meanwhile=target.get_ready, **how
+            text, arch=chosen, name_expressions=names, meanwhile=target.get_ready, **more
         )
 
     def assemble(names: Sequence[str], machine: str) -> Machine:
         return compile_machine(source_or_path, arch=machine, name_expressions=names, **how)
 
-    return CudaModule(build([]), model, is_fast(math), build, assemble, home)
+    first = build([])
+    return CudaModule(first, model, is_fast(math), build, assemble, home)
 
 
 def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exact") -> Module:
@@ -249,13 +257,18 @@ class CudaModule(Module):
         # First: `_machine_code` refers to them, and `__getattr__` takes a missing attribute for a
         # kernel.
         self._build, self._assemble = build, assemble
-        super().__init__(Program(ptx, self._machine_code()), model, fast, home)
+        program = Program(ptx, self._machine_code(), rebuild=self._rebuild())
+        super().__init__(program, model, fast, home)
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
         arch = self._device().limits.machine
         from weft.source.resources import read  # of the assembler's report, which few ask for
 
         return read(self._assemble(names, arch).report, arch)
+
+    def _rebuild(self, *names: str) -> Rebuild:
+        """A function that compiles the source and its instances again, for the debugger."""
+        return lambda added, edited: self._build(names, added, edited)
 
     def _machine_code(self, *names: str) -> Callable[[str], bytes]:
         """A function that compiles the source and its instances for a real GPU."""
@@ -267,7 +280,9 @@ class CudaModule(Module):
         # An instance is compiled as a program of its own, when it is first asked for.
         if name not in self._kernels and name not in self.ptx.entries and "<" in name:
             ptx = self._instance(name)
-            program = Program(ptx, self._machine_code(name), base=self.program)
+            program = Program(
+                ptx, self._machine_code(name), base=self.program, rebuild=self._rebuild(name)
+            )
             measure = functools.partial(self._measure, [name])
             if len(self._kernels) >= REMEMBERED:
                 del self._kernels[next(iter(self._kernels))]

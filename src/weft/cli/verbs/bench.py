@@ -17,7 +17,7 @@ def run(
     path: Annotated[
         str,
         typer.Argument(
-            help="A file with @op.solution, a ladder, a .jsonl file, `ops` or `models`."
+            help="A file with @op.solution, a ladder, a .jsonl file, `ops`, `models` or `networks`."
         ),
     ],
     only: Annotated[str, typer.Option(help="Bench only this operation, solution or rung.")] = "",
@@ -39,8 +39,8 @@ def run(
     the hardware allows and the simulator's counters. For a .jsonl file, weft prints its records.
     The exit code is 1 if a contender is wrong.
 
-    `weft bench ops` times the op library on random calls, `weft bench models` on those of models;
-    both have options of their own.
+    `weft bench ops` times the op library on random calls, `weft bench models` on those of models,
+    `weft bench networks` whole networks; each has options of its own.
     """
     where = bench.place() if device == options.AUTO else options.device(device)
     where = options.device(where, gpu)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +14,24 @@ import typer
 
 from weft.cli import options, program_options, show
 from weft.errors import Error
-from weft.report import changes, model, text
+from weft.report import changes, text
+from weft.report.model import layers, operations
+from weft.report.model.page import page as model_page
 from weft.report.page import page
+from weft.report.timeline import text as timeline_text
+from weft.report.timeline import trace as traces
+from weft.report.timeline.page import page as timeline_page
+from weft.report.words import Block
 from weft.tasks import profile
-from weft.tasks.model import end
+from weft.tasks.model.script import end
 from weft.tasks.program import Build
+
+
+class View(StrEnum):
+    """The rows of the table of a PyTorch script."""
+
+    layer = "layer"
+    operation = "operation"
 
 
 @program_options.with_build("poison")
@@ -37,10 +51,17 @@ def run(
     ] = "sim",
     gpu: options.Gpu = None,
     args: program_options.Args = "",
-    html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="PyTorch: write a trace for Perfetto to this file.")
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write an HTML page to this file: of the timeline, with --trace."),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Write the timeline to this file, as a trace for Perfetto."),
+    ] = None,
+    by: Annotated[
+        View, typer.Option(help="PyTorch: list the layers of a step, or all operations.")
+    ] = View.layer,
     *,
     build: Build,
     json: show.Json = False,
@@ -48,11 +69,13 @@ def run(
     """Profile every kernel that a script or program launches. No GPU is needed.
 
     Launches of the same kernel and shape are added up. With two files, weft prints the differences.
-    For a PyTorch script, it also lists operations by module, line and autograd node.
+    For a PyTorch script, it shows the layers of one step: time, work, kernels, peak memory and
+    what to do next. With --trace, it records calls, streams, copies, kernels, graphs and NVTX
+    ranges, and prints their statistics.
     """
     chosen = options.device(device, gpu)
     asked = profile.ProfileOptions(
-        file, chosen, kernel, launch, args, build, counters=html is not None, quiet=json
+        file, chosen, kernel, launch, args, build, quiet=json, timeline=trace is not None
     )
     if other is not None:
         found = profile.compare(asked, other, _waiting)
@@ -62,20 +85,42 @@ def run(
             show.page(html, changes.page(found), quiet=json)
         return
     result = profile.profile(asked)
-    operations = result.model
-    if trace is not None and operations is None and not chosen.real:
-        raise Error("there is nothing for a trace", got=f"{file}, which does not use PyTorch")
-    show.result(json, result.to_dict, text.launched(result.launches, result.note or ""))
-    if operations is not None and not json:
-        show.blocks(model.view(operations))
-    if operations is not None and trace is not None:
-        show.page(trace, json_module.dumps(model.trace(operations.calls)), quiet=json)
-    if operations is not None and chosen.real:
-        end()
+    show.result(json, result.to_dict, _report(result, by, selected=bool(kernel or launch)))
+    if trace is not None:
+        if result.timeline is None:
+            raise Error(
+                "there is nothing for a trace",
+                got=result.note or f"{file} on {chosen.word}",
+                next="on a GPU, a PyTorch script has a timeline; --device sim has one of any file",
+            )
+        text_of = json_module.dumps(traces.trace(result.timeline))
+        show.page(trace, text_of, quiet=json)
     if html is not None:
-        if chosen.real and not result.profiles:
-            raise Error("there is nothing for a page", got=result.note or "")
-        show.page(html, page(result.profiles), quiet=json)
+        show.page(html, _page(result), quiet=json)
+    if result.model is not None and chosen.real:
+        end()
+
+
+def _page(result: profile.Profiled) -> str:
+    """The page of the timeline, if there is one; else of the step or of the kernels."""
+    if result.timeline is not None:
+        return timeline_page(result.timeline)
+    if result.model is None and result.note is not None and not result.profiles:
+        raise Error("there is nothing for a page", got=result.note)
+    return page(result.profiles) if result.step is None else model_page(result.step)
+
+
+def _report(result: profile.Profiled, by: View, *, selected: bool) -> Iterator[Block]:
+    """The kernels, and the layers or the operations of a PyTorch script."""
+    # A model has tens of kernels; its layers say which of them to look at. So does a timeline.
+    if (result.step is None or selected) and result.timeline is None:
+        yield from text.launched(result.launches, result.note or "")
+    if result.step is not None and by is View.layer:
+        yield from layers.view(result.step)
+    elif result.model is not None:
+        yield from operations.view(result.model)
+    if result.timeline is not None:
+        yield from timeline_text.view(result.timeline)
 
 
 @contextmanager

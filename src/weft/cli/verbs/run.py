@@ -54,6 +54,12 @@ def run(
             rich_help_panel=program_options.PANEL,
         ),
     ] = True,
+    printf_from: Annotated[
+        str,
+        typer.Option(
+            help='Show printf of these threads with their places: all or "block=0,1 thread=31".'
+        ),
+    ] = "",
     program_args: program_options.Args = "",
     *,
     build: Build,
@@ -73,5 +79,6 @@ def run(
         autotune=autotune,
         show_kernels=show_kernels,
         race_hint=race_hint,
+        printf_from=printf_from,
     )
     raise typer.Exit(run_program(asked))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +12,7 @@ from weft.interrupted import INTERRUPTED
 from weft.report import training
 from weft.report.files import write
 from weft.report.training_page import page
-from weft.tasks.train import Notify, TrainOptions, train
+from weft.tasks.train import TrainOptions, train
 
 
 def run(
@@ -77,14 +75,11 @@ def run(
         resume,
         html,
     )
-
-    @contextmanager
-    def watch(quiet: bool, total: int, done: int) -> Iterator[Notify]:
-        with show.bar(quiet=quiet or json) as progress:
-            task = progress.add_task("", total=total, completed=done)
-            yield lambda n, what: progress.update(task, completed=n, description=what)
-
-    trained = train(asked, (lambda text: None) if json else show.line, watch)
+    trained = train(
+        asked,
+        (lambda text: None) if json else show.line,
+        lambda quiet, total, done: show.training(quiet or json, total, done),
+    )
     if trained.leads:
         if html is not None:
             write(html, page(trained.title, trained.histories))

@@ -47,14 +47,11 @@ class _Sanitized:
 
 def diagnose(call: Callable[[], object]) -> Cause | None:
     """Run a call; return the cause that the sanitizer finds in its launches on simulated GPUs."""
-    before, session = settings.current, _Sanitized()
-    settings.current = session
-    try:
-        # User code may raise anything; the check reports the failure that came first.
-        with contextlib.suppress(Exception, SystemExit):
-            call()
-    finally:
-        settings.current = before
+    session = _Sanitized()
+    # Other threads may check other kernels: `weft climb` does. User code may raise anything; the
+    # check reports the failure that came first.
+    with settings.in_this_thread(session), contextlib.suppress(Exception, SystemExit):
+        call()
     telling = [f for f in session.findings() if f.kind not in _HARMLESS and not _overlaps(f)]
     if not telling:
         return None

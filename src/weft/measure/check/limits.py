@@ -6,8 +6,8 @@ launches must also fit the model that the check names.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from weft.device.models import GpuModel
@@ -37,16 +37,19 @@ class _LimitedLaunches:
 
 def enforce(device: Selection) -> None:
     """Enforce the limits of the model that a device word names on launches of this process."""
-    if not device.real and device.key is not None:
-        settings.current = _LimitedLaunches(device.model, settings.active())
+    if (session := _session(device)) is not None:
+        settings.current = session
 
 
-@contextmanager
+@contextlib.contextmanager
 def enforced(device: Selection) -> Iterator[None]:
     """Apply `enforce` inside of a `with` block."""
-    before = settings.current
-    enforce(device)
-    try:
+    session = _session(device)
+    with contextlib.nullcontext() if session is None else settings.in_this_process(session):
         yield
-    finally:
-        settings.current = before
+
+
+def _session(device: Selection) -> Session | None:
+    if device.real or device.key is None:
+        return None
+    return _LimitedLaunches(device.model, settings.active())

@@ -1,9 +1,10 @@
 """Computes how far a correct result may be from the float64 reference.
 
-    allowed = u_out·|e| + 8·u_acc·√n·max(|e|, s) + n·t
+    allowed = u_out·max(|e|, m) + 8·u_acc·√n·max(|e|, s) + n·t
 
 e      the reference's value
 u_out  half a unit in the last place of the output's type: the result is rounded once
+m      the smallest normal number of the output's type: below it, the spacing is constant
 u_acc  the same for the type of the accumulator (f32; f64 for f64 outputs)
 n      the number of terms that a result sums: declared, or the number of inputs that affect it
 s      the change of the value for a relative change of the inputs: the magnitude of what is
@@ -41,7 +42,8 @@ def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms:
     # Infinite results are compared exactly elsewhere.
     size = np.abs(np.where(np.isfinite(expected), expected, 0.0))
     sums = DEVIATIONS * accumulate.roundoff * np.sqrt(terms) * np.maximum(size, moved)
-    return np.asarray(out.roundoff * size + sums + terms * accumulate.normal)
+    rounded = out.roundoff * np.maximum(size, out.normal)
+    return np.asarray(rounded + sums + terms * accumulate.normal)
 
 
 @dataclass(frozen=True)
