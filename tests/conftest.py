@@ -8,7 +8,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ import devices
 import seeds
 import suites
 import weft
-from weft.device.sim.run import draft
+from weft.device.sim.run import draft, settings
 from weft.frontends import race_hint
 from weft.pytest_plugin import no_gpu
 
@@ -99,6 +99,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     os.environ[draft.VARIABLE] = "0" if optimised else "1"
     # It would compile each kernel of each program once more; tests/frontends/test_race_hint.py.
     os.environ[race_hint.VARIABLE] = "0"
+
+
+def _variables() -> dict[str, str]:
+    """Those that weft reads; other libraries set theirs when they are imported."""
+    return {n: v for n, v in os.environ.items() if n.startswith("WEFT_") or n == "PYTHONPATH"}
+
+
+@pytest.fixture(autouse=True)
+def _leaves_the_process_as_it_was() -> Iterator[None]:
+    """A test that leaves a variable or a session makes others fail, hundreds of tests later."""
+    before, session = _variables(), settings.current
+    yield
+    after, left = _variables(), settings.current
+    settings.current = session
+    for name in after:
+        del os.environ[name]
+    os.environ.update(before)
+    assert after == before, "the test has changed variables that processes read when they start"
+    assert left is session, f"the test has left a session that receives launches: {left}"
 
 
 @pytest.hookimpl(wrapper=True)

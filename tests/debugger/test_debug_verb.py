@@ -10,13 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import weft
-from weft.cli import app
 from weft.debug.commands import Commands, parse_breakpoint
 from weft.debug.terminal import Prompt
-from weft.device.sim.run import settings
 
 KERNEL = """\
 __global__ void scale(float* x, int n) {
@@ -88,10 +85,18 @@ def test_a_breakpoint_without_code_is_named_at_the_end(tmp_path: Path, kind: str
 
 def test_the_debugger_ends_with_the_command(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text(SCRIPT, encoding="utf-8")
-    before = settings.current
-    done = CliRunner().invoke(app, ["debug", "-b", "999", str(tmp_path / "s.py")])
-    assert "sum 96" in done.output
-    assert settings.current is before
+    code = """
+import sys
+from typer.testing import CliRunner
+from weft.cli import app
+from weft.device.sim.run import settings
+before = settings.current
+print(CliRunner().invoke(app, ["debug", "-b", "999", sys.argv[1]]).output)
+print(settings.current is before)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "s.py")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "sum 96" in said and said.endswith("True\n")
 
 
 def test_only_the_simulated_gpu(tmp_path: Path) -> None:
