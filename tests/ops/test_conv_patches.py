@@ -49,6 +49,19 @@ def test_passes(name: str, which: str) -> None:
     check_pass(Passes(CALLS[name]), which, candidates)
 
 
+@pytest.mark.parametrize("which", ["input", "weight"])
+@pytest.mark.parametrize("dtype", [BF16, torch.float32])
+def test_gradients_of_tokens(which: str, dtype: Any) -> None:
+    """A vision transformer puts a token before those of its patches: its gradient has a gap."""
+    passes = Passes(Call((2, 3, 16, 16), (24, 3, 8, 8), 8, 0, dtype=dtype))
+    dy, *rest = passes.args[which]
+    tokens = torch.full((2, 5, 24), 7, dtype=dtype)
+    tokens[:, 1:] = dy.flatten(2).transpose(1, 2)
+    apart = tokens[:, 1:].transpose(1, 2).unflatten(2, (2, 2))
+    passes.args[which] = (apart, *rest)
+    check_pass(passes, which, candidates)
+
+
 def test_windows_that_overlap_are_no_patches() -> None:
     """Neither are those of other strides, padding or groups."""
     for change in ({"stride": 2}, {"padding": 1}, {"dilation": 2}):

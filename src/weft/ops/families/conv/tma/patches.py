@@ -204,19 +204,19 @@ class Pixels(NamedTuple):
 def _pixels(job: ConvJob, place: Pointer) -> Pixels | None:
     """The pixels of dy, at `place` if they are copied; None if channels are no whole vectors."""
     g, dtype = job.geometry, job.out.dtype
-    if dtype is torch.float32:  # a packed float32 would be rounded to tf32
-        sn, sc, sh, sw = job.first.images.strides
-        view = Layout(dtype, (g.n, g.p, g.q, g.k), (sn, sh, sw, sc), job.first.images.aligned)
-        if view.contiguous and view.aligned == 16:
-            return Pixels(job.first.pointer, (), 0.0, tuple)
-        copy = contiguous(view, job.first.pointer, place, job.gpu)
-        buffer = Buffer((view.numel,), dtype)
-        return Pixels(place, (buffer,), copy.cost, lambda: tuple(copy.steps))
-    dy = pack.images(job, job.first, g.y, place)
-    packing = pack.Packing(job, (dy,))
-    if (dy.images.strides[1], dy.padded) != (1, g.k):
-        return None
-    return Pixels(dy.pointer, packing.buffers, packing.cost, packing.steps)
+    sn, sc, sh, sw = job.first.images.strides
+    view = Layout(dtype, (g.n, g.p, g.q, g.k), (sn, sh, sw, sc), job.first.images.aligned)
+    if dtype is not torch.float32:  # a packed float32 would be rounded to tf32
+        if g.k % pack.vector(job):
+            return None
+        dy = pack.images(job, job.first, g.y, place)
+        if dy.size:
+            packing = pack.Packing(job, (dy,))
+            return Pixels(place, packing.buffers, packing.cost, packing.steps)
+    if view.contiguous and view.aligned == 16:
+        return Pixels(job.first.pointer, (), 0.0, tuple)
+    copy = contiguous(view, job.first.pointer, place, job.gpu)  # images with gaps between them
+    return Pixels(place, (Buffer((view.numel,), dtype),), copy.cost, lambda: tuple(copy.steps))
 
 
 def forward(job: ConvJob, request: Request) -> list[Candidate]:
