@@ -126,7 +126,7 @@ LAST: dict[str, tuple[tuple[int, ...], int, Any, Any, float]] = {
 
 @pytest.mark.parametrize("subject", LAST)
 def test_channels_last(subject: str) -> None:
-    """They are read where they are; the result has them first, as PyTorch's."""
+    """They are read where they are, and the result has them last, too."""
     shape, groups, dtype, of_weights, shift = LAST[subject]
     x = drawn(shape, 7, dtype, shift=shift).movedim(1, -1).contiguous().movedim(-1, 1)
     weights = [None if of_weights is None else drawn(shape[1:2], i, of_weights) for i in (8, 9)]
@@ -135,7 +135,7 @@ def test_channels_last(subject: str) -> None:
     with weft.sanitize() as session:
         got = weft.ops.group_norm(x, groups, *weights)
     assert not session.findings
-    assert got.is_contiguous()
+    assert got.stride() == x.stride()
     wide = [None if w is None else w.double() for w in weights]
     close(got, F.group_norm(x.double(), groups, *wide), dtype)
     _, *saved = library.call("group_norm_forward")(x, groups, *weights)
@@ -144,17 +144,38 @@ def test_channels_last(subject: str) -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_channels_last_that_do_not_fit() -> None:
-    """Narrow groups, which share sectors, and groups that no block holds are copied."""
-    for shape, groups in (((2, 6, 9, 9), 3), ((1, 64, 250, 250), 2)):
-        x = torch.empty(shape).movedim(1, -1).contiguous().movedim(-1, 1)
-        names = [c.name for c in _candidates(x, groups)]
-        assert "channels last" not in names
+@pytest.mark.parametrize("subject", LAST)
+@pytest.mark.parametrize("same", [True, False], ids=["last", "first"])
+def test_gradients_with_channels_last(subject: str, same: bool) -> None:
+    """Those of the results may have their channels first."""
+    shape, groups, dtype, of_weights, shift = LAST[subject]
+    x = drawn(shape, 7, dtype, shift=shift).movedim(1, -1).contiguous().movedim(-1, 1)
+    weights = [None if of_weights is None else drawn(shape[1:2], i, of_weights) for i in (8, 9)]
+    dy = drawn(shape, 10, dtype)
+    if same:
+        dy = dy.movedim(1, -1).contiguous().movedim(-1, 1)
+    ours, theirs = leaves([x, *weights]), leaves([x, *weights], wide=True)
+    with weft.sanitize() as session:
+        weft.ops.group_norm(ours[0], groups, *ours[1:]).backward(dy)
+    assert not session.findings
+    F.group_norm(theirs[0], groups, *theirs[1:]).backward(dy.double())
+    assert ours[0].grad.stride() == x.stride()
+    for a, b in zip(ours, theirs, strict=True):
+        if a is not None:
+            close(a.grad, b.grad, dtype)
 
 
-def _candidates(x: Any, groups: int) -> Any:
-    function = library.function("group_norm")
-    return function.definition.candidates(function.request(*function.bound((x, groups), {})))
+def test_weights_with_gaps_and_channels_last() -> None:
+    x = drawn((2, 12, 3, 5), 7).movedim(1, -1).contiguous().movedim(-1, 1)
+    w, b = drawn((24,), 8)[::2], drawn((24,), 9)[1::2]
+    close(weft.ops.group_norm(x, 3, w, b), F.group_norm(x.double(), 3, w.double(), b.double()), F32)
+
+
+def test_large_groups_have_their_channels_first() -> None:
+    x = drawn((2, 514, 2, 2), 7).movedim(1, -1).contiguous().movedim(-1, 1)
+    y = weft.ops.group_norm(x, 2)
+    assert y.is_contiguous()
+    close(y, F.group_norm(x.double(), 2), F32)
 
 
 def test_second_derivatives() -> None:

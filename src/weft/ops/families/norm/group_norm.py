@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from weft.ops.core.function import Definition
 from weft.ops.core.plan import COUNTERS, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.families.norm import groups_last, model
 from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
+from weft.ops.families.norm.channels import result_like
 from weft.ops.families.norm.forward import RowNorm, candidates
 from weft.ops.families.norm.layer_norm_backward import gradients_of_rows
 from weft.ops.families.norm.rows import BLOCK, RowJob, parts_of, row_job
@@ -37,12 +39,15 @@ def _group_job(request: Request, x: Layout, rows: Any, weights: Any, outputs: An
 def _forward(saved: bool, request: Request) -> list[Candidate]:
     x = request.first
     statistics = Buffer((x.shape[0], request.options["num_groups"]), torch.float32)
-    outputs = (Buffer(x.shape, x.dtype), *[statistics] * (2 * saved))
+    last = groups_last.stays_last(x, request.options["num_groups"])
+    result = groups_last.result(x) if last else Buffer(x.shape, x.dtype)
+    outputs = (result, *[statistics] * (2 * saved))
     if x.numel == 0:
         zeros = tuple(b._replace(zeroed=True) for b in outputs)
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), zeros))]
-    rows = candidates(KIND, saved, _group_job(request, x, (0,), (1, 2), outputs))
-    return [*rows, *groups_last.candidates(request, outputs)]
+    if last:
+        return groups_last.forward(request, outputs)
+    return candidates(KIND, saved, _group_job(request, x, (0,), (1, 2), outputs))
 
 
 def _backward(request: Request) -> list[Candidate]:
@@ -51,9 +56,12 @@ def _backward(request: Request) -> list[Candidate]:
     wanted = request.options["weights"]
     dtype = x.dtype if weight is None else weight.dtype
     sums = Buffer(x.shape[1:2] if wanted else (0,), dtype, zeroed=x.numel == 0)
-    outputs = (Buffer(x.shape, x.dtype), sums, sums)
+    last = groups_last.stays_last(x, request.options["num_groups"])
+    outputs = (groups_last.result(x) if last else Buffer(x.shape, x.dtype), sums, sums)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+    if last:
+        return groups_last.backward(request, outputs, _weight_sums)
     groups, inner = request.options["num_groups"], math.prod(x.shape[2:])
     if (weight is None and not wanted) or (groups == 1 and inner == 1):  # as layer_norm's
         n = x.shape[1] // groups * inner
@@ -164,26 +172,35 @@ def _summed(
     always: bool = False,
 ) -> Plan:
     """Add the sums of planes over the batch; `always`: allocate their buffer if not wanted, too."""
-    batch, channels = shape
-    sums = Buffer((2, *shape), torch.float32)
+    scratch = [Buffer((2, *shape), torch.float32)]
     if not wanted:
-        return made.plan(*steps, scratch=(sums,) if always else ())
-    partial, scratch, tiles = made.extra(0), [sums], cdiv(channels, 32)
-    dw, db, blocks = made.output(1), made.output(2), batch
-    parts = min(cdiv(batch, model.BATCH_PER_BLOCK), cdiv(4 * made.request.target.sms, 2 * tiles))
-    if parts > 1:  # first over parts of the batch
+        return made.plan(*steps, scratch=tuple(scratch) if always else ())
+
+    def extra(buffer: Buffer) -> Pointer:
+        scratch.append(buffer)
+        return made.extra(len(scratch) - 1)
+
+    added = _weight_sums(made, made.extra(0), (shape[0], shape[1]), extra)
+    return made.plan(*steps, *added, scratch=tuple(scratch))
+
+
+def _weight_sums(
+    made: RowJob, partial: Pointer, shape: tuple[int, int], extra: Callable[[Buffer], Pointer]
+) -> tuple[Step, ...]:
+    """Add partial[2][rows][channels] over the rows: the gradients of weight and bias."""
+    rows, channels = shape
+    tiles, blocks, steps = cdiv(channels, 32), rows, []
+    parts = min(cdiv(rows, model.BATCH_PER_BLOCK), cdiv(4 * made.request.target.sms, 2 * tiles))
+    if parts > 1:  # first over parts of the rows
         kernel = source.kernel("norm/rows_backward.cu", "sum_partials<float>")
-        joined = made.extra(1)
+        joined = extra(Buffer((2, parts, channels), torch.float32))
         more = Pointer(joined.number, 4 * parts * channels)
-        args = (partial, joined, more, batch, channels, tiles, cdiv(batch, parts))
-        steps = (*steps, Step(kernel, (2 * tiles, parts), (BLOCK,), args, early=True))
-        scratch.append(Buffer((2, parts, channels), torch.float32))
+        args = (partial, joined, more, rows, channels, tiles, cdiv(rows, parts))
+        steps.append(Step(kernel, (2 * tiles, parts), (BLOCK,), args, early=True))
         partial, blocks = joined, parts
     kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
-    args = (partial, dw, db, blocks, channels, tiles, blocks)
-    return made.plan(
-        *steps, Step(kernel, (2 * tiles,), (BLOCK,), args, early=True), scratch=tuple(scratch)
-    )
+    last = (partial, made.output(1), made.output(2), blocks, channels, tiles, blocks)
+    return (*steps, Step(kernel, (2 * tiles,), (BLOCK,), last, early=True))
 
 
 # ---- definitions -------------------------------------------------------------------------------
@@ -213,7 +230,13 @@ def _check(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> None:
 def _fake(saved: bool, x: Any, num_groups: int, *rest: Any) -> Any:
     shape = (x.shape[0], num_groups)
     statistics = [x.new_empty(shape, dtype=torch.float32) for _ in range(2 * saved)]
-    return (x.new_empty(x.shape), *statistics) if saved else x.new_empty(x.shape)
+    result = _like(x, num_groups)
+    return (result, *statistics) if saved else result
+
+
+def _like(x: Any, num_groups: int) -> Any:
+    """An empty result for x."""
+    return result_like(x) if groups_last.stays_last(x, num_groups) else x.new_empty(x.shape)
 
 
 def _setup(saved: bool, ctx: Any, inputs: Any, output: Any) -> None:
@@ -241,7 +264,7 @@ def _gradients(ctx: Any, dy: Any, *_: Any) -> Any:
 def _fake_backward(dy: Any, x: Any, weight: Any, *rest: Any) -> Any:
     dtype = x.dtype if weight is None else weight.dtype
     shape = x.shape[1:2] if rest[-1] else (0,)
-    return x.new_empty(x.shape), *(x.new_empty(shape, dtype=dtype) for _ in range(2))
+    return _like(x, rest[-2]), *(x.new_empty(shape, dtype=dtype) for _ in range(2))
 
 
 def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:

@@ -129,16 +129,13 @@ JOINED_BATCH = 16
 """Elements of a batch up to which the last block of a group adds the sums of its weights."""
 BATCH_PER_BLOCK = 512
 """Elements of a batch that one block sums for 32 channels."""
-CHANNELS_LAST_TILE_BYTES = 40 << 10
-"""Bytes of a block that leave enough blocks on an SM, for groups with the channels last."""
-CHANNELS_LAST_TILE_MIN_BYTES = 10 << 10
-"""Bytes that are worth a block, for groups with the channels last."""
-CHANNELS_LAST_PENALTY = 0.3
-"""Share of the time that CHANNELS_LAST_TILE_BYTES more cost: fewer blocks load at a time."""
-CHANNELS_LAST_LINE = 64
-"""Bytes of neighbouring channels that a block reads for full bandwidth; SECTOR is the least."""
-CHANNELS_LAST_STORE = 8
-"""Bytes that a thread writes at once: larger vectors conflict in banks of shared memory."""
+LAST_BLOCKS_PER_SM = 4
+"""Blocks of group norm with the channels last, if there is work for as many."""
+LAST_PARTS = 32
+"""Blocks that share the places of a sample at the most: each block of the second pass adds their
+sums."""
+LAST_PLACES = 4
+"""Places of a thread at the least."""
 
 
 def stream_time(gpu: Target, moved: float, launches: int = 1) -> float:
