@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from weft.ops.core import library
 from weft.ops.families.random.start import start
+from weft.torch_backend import upsampling
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -215,6 +216,7 @@ ROWS = (
         lambda return_indices=False, **_: "return_indices=True" if return_indices else ""),
     FunctionRow("avg_pool2d", (F.avg_pool2d, torch._C._nn.avg_pool2d), avg_pool2d),
     FunctionRow("adaptive_avg_pool2d", (F.adaptive_avg_pool2d,), adaptive_avg_pool2d),
+    FunctionRow("interpolate", (F.interpolate,), upsampling.interpolate, upsampling.lacks),
     FunctionRow("dropout", (F.dropout,), dropout),
 )  # fmt: skip
 """Every function that is replaced."""
