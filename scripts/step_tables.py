@@ -62,16 +62,25 @@ def steps(table: Table) -> str:
 
 def line(table: Table) -> str:
     """One sentence: how much faster the steps are than PyTorch's fastest, and the least of them."""
-    found = [(_time(r), r) for r in newest()]
-    times = [(t.ratio(""), t.case.words) for t, _ in found if not math.isnan(t.ratio(""))]
-    if not times:
+    found = [_time(r) for r in newest()]
+    parts = [_part(name, [t for t in found if t.case.training == training])
+             for name, training in (("training", True), ("inference", False))]  # fmt: skip
+    if not any(parts):
         return _missing()
-    least, words = min(times)
     return (
-        f"Training steps of whole networks ({len(times)} measured on an {found[-1][1]['gpu']}):"
-        f" {mean(r for r, _ in times):.2f} x as fast as PyTorch's best of eager calls,"
-        f" torch.compile and CUDA graphs (geometric mean), the least {least:.2f} x ({words})."
+        f"Steps of whole networks on an {newest()[-1]['gpu']}, beside PyTorch's best of eager"
+        f" calls, torch.compile and CUDA graphs: {'; '.join(filter(None, parts))}."
     )
+
+
+def _part(name: str, times: Sequence[NetworkTime]) -> str:
+    """The mean and the least ratio of some steps."""
+    ratios = [(t.ratio(""), t.case.words) for t in times if not math.isnan(t.ratio(""))]
+    if not ratios:
+        return ""
+    least, words = min(ratios)
+    all_of = mean(r for r, _ in ratios)
+    return f"{name} {all_of:.2f} x ({len(ratios)} steps, the least {least:.2f} x: {words})"
 
 
 STORY = (
@@ -103,10 +112,19 @@ def story(table: Table) -> str:
     return f"{_machine(records)}, {records[-1]['date']}.\n\n{table(header, rows)}"
 
 
+LISTED = ("compile", "weft compile")
+"""Contenders whose kernels the page shows."""
+
+
 def kernels(table: Table) -> str:
-    """The longest kernels of steps whose kernels were listed."""
-    listed = [(t, name, r) for t in map(_time, newest())
-              for name, r in t.results.items() if r.kernels]  # fmt: skip
+    """The longest kernels of training steps in bf16, by torch.compile and by weft's compiler."""
+    listed = [
+        (t, name, t.results[name])
+        for t in map(_time, newest())
+        for name in LISTED
+        if name in t.results and t.case.training and t.case.dtype == "bf16"
+        and sum(us for _, _, us in t.results[name].kernels)
+    ]  # fmt: skip
     if not listed:
         return "No record has kernels yet: `weft bench networks --kernels` lists them."
     rows: list[tuple[object, ...]] = []

@@ -164,6 +164,7 @@ NO_FILES = [
     "--",
     "-",
 ]
+RUNNING = ("profile", "predict", "debug", "explain")
 FILE_VERBS = [name for name in NAMES if name not in ("run", "tour", "doctor")]
 
 
@@ -176,9 +177,8 @@ def test_files_that_a_verb_cannot_use(
         server = pytest.importorskip("weft.lab.server")
         monkeypatch.setattr(server, "serve", lambda api, *_: api.worker.close())
         monkeypatch.setattr("webbrowser.open", lambda url: True)
-    taken = {"profile": (".json", ".ptx", ""), "check": (".py",)}.get(
-        verb
-    )  # others start a process
+    # Others start a process, or put the hooks of a script into this one.
+    taken = (".json", ".ptx", "") if verb in RUNNING else {"check": (".py",)}.get(verb)
     files = [p.name for p in folder.iterdir() if taken is None or p.suffix in taken]
     others = NO_FILES[:3] if verb == "check" else NO_FILES
     if verb == "train":  # without a name it trains

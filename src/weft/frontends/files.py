@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import user_paths
-from weft.errors import Error
+from weft.errors import ArgumentError, Error
 from weft.frontends.program import executable
 
 PROGRAMS = (".cu", ".cpp", ".cc", ".cxx", "")
@@ -21,6 +21,13 @@ def is_script(file: Path) -> bool:
     if file.suffix or not file.is_file():
         return file.suffix == ".py"
     return b"python" in _interpreter(file)
+
+
+def must_be_script(file: Path) -> None:
+    """Raise ArgumentError if the file does not exist, or Python does not run it."""
+    user_paths.must_exist(file, what="a Python script")
+    if not is_script(file):
+        raise ArgumentError("this is no Python script", got=str(file), allowed="a .py file")
 
 
 def _interpreter(file: Path) -> bytes:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft import user_paths
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.frontends import script as scripts
+from weft.frontends.files import must_be_script
 from weft.tasks.ended import ProgramEnded
 from weft.tasks.model.output import to_standard_error
 from weft.tasks.program import words
@@ -42,7 +42,7 @@ class _Called:
 
 def explain(options: ExplainOptions) -> ModelExplanation:
     """Explain the first model that a script calls; what follows in the script is not run."""
-    user_paths.must_exist(options.file, what="a Python script")
+    must_be_script(options.file)
     found = _Called()
     with to_standard_error() if options.quiet else contextlib.nullcontext():
         code = scripts.run(

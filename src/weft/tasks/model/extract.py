@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft import user_paths
 from weft.climbing.extract import extract as ladders
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.frontends import script as scripts
+from weft.frontends.files import must_be_script
 from weft.measure.layers.layers import LayerNames
 from weft.measure.layers.steps import choose, steps
 from weft.tasks.ended import ProgramEnded
@@ -85,7 +85,7 @@ def extract(options: ExtractOptions) -> ExtractedLadder:
 
 
 def _run(options: ExtractOptions) -> ModelProfile:
-    user_paths.must_exist(options.file, what="a Python script")
+    must_be_script(options.file)
     models: list[script.Found] = []
     watch = functools.partial(script.watch, options.device.model, models)
     with to_standard_error() if options.quiet else contextlib.nullcontext():

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from weft import user_paths
 from weft.device import driver
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.frontends import launches, script
+from weft.frontends.files import must_be_script
 from weft.frontends.pytorch import calls
 from weft.frontends.pytorch.gpu_profile import GpuProfile
 from weft.measure.layers.profile import step_profile
@@ -96,7 +96,7 @@ def on_gpu(
     """Run a script on a real GPU; None if there is none, or no operation of PyTorch on it."""
     if not driver.count():
         return None
-    user_paths.must_exist(file, what="a Python script")
+    must_be_script(file)
     device.first("a script chooses its GPU itself")
     found = GpuProfile(device.model)
     script.after_import(found.hooks())
