@@ -29,6 +29,7 @@ class DebugRequest:
     kernel       the only kernel that stops; "" for all
     commands     executed at the stops, instead of a prompt; None for the prompt
     as_json      print the answers of the commands as JSON
+    dap          the socket of the adapter of an editor, which then decides where launches stop
     """
 
     breakpoints: Sequence[str] = ()
@@ -37,6 +38,7 @@ class DebugRequest:
     as_json: bool = False
     barrier: bool = False
     nan: bool = False
+    dap: str = ""
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -48,6 +50,11 @@ def install(asked: DebugRequest, leave: Callable[[int], Any] = sys.exit) -> Debu
     session.leave = leave
     session.stop_on = StopOn(barrier=asked.barrier, nan=asked.nan)
     session.every = True
+    if asked.dap:
+        from weft.debug.dap.server import connect  # the prompt does without
+
+        connect(asked.dap, session)
+        return session
     session.talk = talk if asked.commands is None else Script(asked.commands, as_json=asked.as_json)
     made_of = [parse_breakpoint(text, anywhere=True) for text in asked.breakpoints]
     if not made_of and not (asked.barrier or asked.nan):

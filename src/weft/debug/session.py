@@ -32,6 +32,8 @@ class DebugSession:
         self.every = False
         """True if launches without breakpoints also stop, at faults and other events."""
         self.talk: Callable[[Debugger], None] | None = None
+        self.started: Callable[[Debugger], None] | None = None
+        """Called before each launch that runs under the debugger."""
         self.leave: Callable[[int], Any] | None = None
         """Ends the process when the user quits; None: the launch raises."""
         self.buffers: dict[int, Any] = {}
@@ -103,6 +105,8 @@ class DebugSession:
         if not debugger.breakpoints and not self.every:
             self._plain(asked)
             return
+        if self.started is not None:
+            self.started(debugger)
         try:
             stop = debugger.start()
             while stop is not None:
