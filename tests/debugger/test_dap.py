@@ -50,7 +50,7 @@ FAULT = """\
 import numpy as np, weft
 SOURCE = '''
 __global__ void bad(float* x, float zero) {
-    float q = zero / zero;
+    float q = x[threadIdx.x] / zero;
     x[threadIdx.x * 100] = q;
 }
 '''
@@ -296,12 +296,11 @@ def test_pause_while_a_launch_runs(editor: Editor) -> None:
     assert client.ask("threads")["threads"][0]["id"] == 1
     client.ask("pause", threadId=1)
     assert client.event("stopped")["reason"] == "pause"
-    frame = _frame(client, 1)
-    client.ask("evaluate", expression="flag[1]", frameId=frame)
     added = client.ask("setBreakpoints", source={"path": file}, breakpoints=[{"line": 6}])
     assert added["breakpoints"][0]["verified"]
     client.ask("continue", threadId=1)
     assert client.event("stopped")["reason"] == "breakpoint"
+    assert client.ask("evaluate", expression="kept", frameId=_frame(client, 1))["result"] == "0"
     client.ask("setBreakpoints", source={"path": file}, breakpoints=[])
     client.ask("continue", threadId=1)
     assert "needs a stopped launch" in client.refused("scopes", frameId=1)

@@ -64,7 +64,7 @@ def _same(file: str, path: str) -> bool:
 
 
 def offset_of(text: str, path: str) -> int | None:
-    """Lines of a Python file before the text of a kernel that is a string in it; None for others."""
+    """Lines before the text of a kernel that is a string of a Python file; None for others."""
     return _strings(path).get(text) if path.endswith(".py") else None
 
 
