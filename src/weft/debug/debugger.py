@@ -298,7 +298,7 @@ class Debugger(Repeatable):
         for watch in self.watches:
             written = watch.written_by(hit, self)
             if written is not None:
-                return Stop(f"a write of {watch.text}", hit, written, time)
+                return Stop(watch.reason, hit, written, time)
         if self.stop_on.barrier and hit.index in self._barriers:
             return Stop("a barrier", hit, _first(hit, state.lanes_of(hit.warp)), time)
         mine = (hit.slot, hit.warp) == (self.focus.slot, self.focus.warp)

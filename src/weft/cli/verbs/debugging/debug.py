@@ -39,6 +39,9 @@ def run(
     on_nan: Annotated[
         bool, typer.Option("--on-nan", help="Stop at the first NaN of a launch.")
     ] = False,
+    race: Annotated[
+        bool, typer.Option("--race", help="Stop at the second access of a data race.")
+    ] = False,
     command: Annotated[
         list[str] | None,
         typer.Option("--command", "-c", help="A command instead of the prompt. Repeatable."),
@@ -80,6 +83,7 @@ def run(
         on_barrier,
         on_nan,
         dap_socket,
+        race,
     )
     chosen = options.device(device)
     asked = DebugOptions(file, words(args, program_args), chosen, request, build)
