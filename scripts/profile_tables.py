@@ -118,3 +118,17 @@ def cost_rows() -> list[tuple[str, ...]]:
     ]
     means = (f"{run['mean']:.2f}", "", f"{run['whole_mean']:.2f}")
     return [*rows, ("geometric mean", "", "", *means)]
+
+
+def debugger_rows() -> list[tuple[str, ...]]:
+    """One row a case of the debugger's cost."""
+    return [
+        (
+            c["name"],
+            f"{min(c['plain'], c['after']) * 1e3:.1f}",
+            f"{c['never'] * 1e3:.1f}",
+            f"{c['times']:.2f}",
+            f"{c['step'] * 1e3:.2f}",
+        )
+        for c in newest("debugger.jsonl")["cases"]
+    ]

@@ -250,6 +250,12 @@ def profile_cost_table() -> str:
     return table(header, profile_tables.cost_rows())
 
 
+def debugger_cost_table() -> str:
+    """The newest run of `benchmarks/debugger.py --record`."""
+    header = ("kernel", "plain, ms#", "never hit, ms#", "times#", "step, ms#")
+    return table(header, profile_tables.debugger_rows())
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "launch": launch_table,
     **{name: functools.partial(front_end_table, name) for name in ("numba", "triton")},
@@ -267,6 +273,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": speed_table,
     "ncu": ncu_table,
     "profile_cost": profile_cost_table,
+    "debugger_cost": debugger_cost_table,
     "ladders": lambda: ladder_tables.best_table(table),
     "rungs": lambda: ladder_tables.rungs_table(table),
     "ops_families": lambda: ops_tables.family_table(table),

@@ -31,6 +31,7 @@ An error has the parts what, where, got, allowed and next; each part is also an 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -305,6 +306,8 @@ class CheckFailed(Error):
     writer                  the source line that wrote the worst element
     cause, evidence         why it is wrong, where weft can tell
     schedule                the schedule under which it is wrong, if a plain run is right
+    repeat                  runs the failed call again, if it can be repeated in this process
+    element, place          the worst element as text, its address and its bytes
 
     >>> try:
     ...     weft.check(module.scale[1, 32], x, 2.0, 3, out=x, reference=lambda x: 2 * x)
@@ -325,6 +328,9 @@ class CheckFailed(Error):
     cause: str = ""
     evidence: str = ""
     schedule: str = ""
+    repeat: Callable[[], object] | None = None
+    element: str = ""
+    place: tuple[int, int] = (0, 0)
 
 
 class SanitizerError(Error):

@@ -9,7 +9,9 @@
 
 `pytest --weft-device=sim,gpu` runs such tests on both; where there is no GPU they are skipped.
 Words are those of `weft.check`: sim, sim:MODEL, gpu, gpu:N. `pytest --weft-schedules=16` lets
-`weft_check` also try 16 schedules: orders of threads and of asynchronous copies.
+`weft_check` also try 16 schedules: orders of threads and of asynchronous copies. With
+`pytest --weft-debug`, a test that fails in a kernel opens the debugger: at the fault, or where the
+wrong element was written.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import pytest
 if TYPE_CHECKING:
     import numpy as np
 
+    from weft.debug.failures import FailedLaunches
     from weft.values.check import CheckReport
 
 _MARK = (
@@ -32,6 +35,9 @@ _MARK = (
     " or on the device that the mark names. With sanitize=True it runs under the sanitizer (on the"
     " simulated GPU)."
 )
+
+
+_FAILURES: pytest.StashKey[FailedLaunches] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,10 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="let weft_check also try N orders of threads and copies, on the simulated GPU",
     )
+    parser.getgroup("weft").addoption(
+        "--weft-debug",
+        action="store_true",
+        help="open the debugger where the kernel of a failed test faulted, or wrote the wrong"
+        " element that weft.check has found, on the simulated GPU",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
+    if config.getoption("--weft-debug") and _in_parallel(config):
+        raise pytest.UsageError("--weft-debug needs the terminal: leave -n out")
     from weft.device.selection import select
     from weft.errors import Error
 
@@ -90,7 +104,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     complete = False
     try:
         # Around the call only: fixtures may launch kernels of their own.
-        with _sanitizer(item):
+        with _sanitizer(item), _failures(item):
             result = yield
             complete = True
         return result
@@ -103,6 +117,25 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     except Error as error:
         _end_at_the_test(item, error)
         raise
+
+
+def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[Any]) -> None:
+    """Opens the debugger for a failed test, as `--pdb` opens pdb: nothing is captured then."""
+    failures = node.stash.get(_FAILURES, None)
+    if failures is None or call.when != "call" or call.excinfo is None:
+        return
+    capture = node.config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.suspend_global_capture(in_=True)
+    print(f"\n{node.nodeid} failed: {_first_line(call.excinfo.value)}")
+    if not failures.debug(call.excinfo.value):
+        print("weft debug: no launch of the simulated GPU has caused it")
+    if capture is not None:
+        capture.resume_global_capture()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 _BELOW = frozenset(("weft", "triton", "torch", "numba", "cupy", "cuda"))
@@ -202,6 +235,21 @@ def _device_of(mark: pytest.Mark | None) -> str | None:
 def _wanted(config: pytest.Config) -> list[str]:
     text: str = config.getoption("--weft-device")
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _in_parallel(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
+
+
+def _failures(item: pytest.Item) -> AbstractContextManager[Any]:
+    """Keeps the launch of a test that fails, for `--weft-debug`."""
+    if not item.config.getoption("--weft-debug"):
+        return nullcontext()
+    from weft.debug.failures import FailedLaunches
+    from weft.device.sim.run import settings
+
+    item.stash[_FAILURES] = failures = FailedLaunches()
+    return settings.in_this_process(failures)
 
 
 def _sanitizer(item: pytest.Item) -> AbstractContextManager[Any]:

@@ -39,6 +39,24 @@ _OPTIONS = {
 """Field of `Build` -> the option that sets it."""
 
 
+def words(build: Build) -> list[str]:
+    """The words of a command line for a build."""
+    out: list[str] = []
+    for field in fields(Build):
+        value = getattr(build, field.name)
+        info = _OPTIONS[field.name].__metadata__[0]
+        name = [info.default, *info.param_decls][-1]  # typer takes the first name as the default
+        if value == field.default or value is None:
+            continue
+        if value is True:
+            out.append(name)
+            continue
+        sign = "=" if name.startswith("--") else ""
+        many = value if isinstance(value, list | tuple) else [value]
+        out += [f"{name}{sign}{one}" for one in many]
+    return out
+
+
 def with_build(*omitted: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace the parameter `build` of a verb by the options of a build, except some of them."""
     chosen = [field for field in fields(Build) if field.name not in omitted]

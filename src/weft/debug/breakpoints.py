@@ -42,6 +42,10 @@ class Breakpoint:
     hits: int = 0
     anywhere: bool = False
     """Kernels without code at the line are none of its business."""
+    locate: Callable[[SourceMap], tuple[str, int] | None] | None = None
+    """Finds its file and line in the source of a kernel, where `file` is not that source."""
+    on_mistake: Callable[[Error], Any] | None = None
+    """Called where the condition means nothing at the line, instead of an error of the launch."""
     _remove: Callable[[Breakpoint], None] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -82,13 +86,20 @@ class Breakpoint:
 
     def concerns(self, source: SourceMap) -> bool:
         """Return whether it may stop this kernel."""
-        return not self.anywhere or self.line is None or bool(source.stops(self.line, self.file))
+        return not self.anywhere or self.line is None or bool(self._stops(source))
+
+    def _stops(self, source: SourceMap) -> list[int]:
+        assert self.line is not None
+        if self.locate is None:
+            return source.stops(self.line, self.file)
+        found = self.locate(source)
+        return [] if found is None else source.stops(found[1], found[0])
 
     def places(self, source: SourceMap) -> list[int]:
         """The instructions at which it stops; raise for a line without code."""
         if self.line is None:
             return source.starts[:1] or [0]
-        found = source.stops(self.line, self.file)
+        found = self._stops(source)
         if found:
             return found
         raise no_code(source, self.line, self.file)

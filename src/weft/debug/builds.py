@@ -27,9 +27,8 @@ def debug_build(sim: SimModule) -> SimModule:
             ptx = program.rebuild(["-G"], None)
         except CompileError:  # the source compiles only without the option
             return sim
-        build = Program(ptx, base=program.base or program)
-        build.kernels.update(program.kernels)
-        _builds[program] = build
+        _builds[program] = Program(ptx, base=program.base or program)
+    _builds[program].kernels.update(program.kernels)  # some may have been found since
     loaded = _builds[program].on(SimDevice(sim.model, sim.fast))
     assert isinstance(loaded, SimModule)
     return loaded

@@ -210,12 +210,12 @@ class Commands:
 
     def do_thread(self, rest: str) -> Answer:
         """thread X[,Y[,Z]]: look at another thread of the block."""
-        self.debugger.select(_indices(rest, "thread"))
+        self.debugger.select(indices(rest, "thread"))
         return Answer(shown.focus(self.debugger), {"focus": shown.focus_data(self.debugger)})
 
     def do_block(self, rest: str) -> Answer:
         """block X[,Y[,Z]]: look at the first thread of another running block."""
-        self.debugger.select((0, 0, 0), _indices(rest, "block"))
+        self.debugger.select((0, 0, 0), indices(rest, "block"))
         return Answer(shown.focus(self.debugger), {"focus": shown.focus_data(self.debugger)})
 
     def do_help(self, rest: str) -> Answer:
@@ -253,7 +253,8 @@ def _count(text: str, default: int, low: int = 1) -> int:
     return int(text)
 
 
-def _indices(text: str, what: str) -> Dim3:
+def indices(text: str, what: str) -> Dim3:
+    """A thread or a block as text: one to three numbers; raise Error for anything else."""
     parts = [x for x in re.split(r"[\s,()]+", text) if x]
     if not parts or not all(x.isdecimal() for x in parts):
         raise Error(f"{what} takes one to three numbers", got=text or "nothing")

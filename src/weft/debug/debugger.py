@@ -59,7 +59,7 @@ class Debugger(Repeatable):
             has_names=bool(info.functions),
         )  # fmt: skip
         super().__init__(self.launch.state, source, names, sim.name(asked.plan.entry))
-        self.breakpoints = [b for b in breakpoints if b.concerns(source)]
+        self.breakpoints = [b for b in breakpoints if b.concerns(source) and self._accepts(b)]
         self.watches: list[Watch] = []
         self._places: dict[Breakpoint, list[int]] = {}
         self.error: BaseException | None = None
@@ -72,7 +72,6 @@ class Debugger(Repeatable):
         """Breakpoints for which that hit has stopped the launch."""
         self.history = History(self)
         for breakpoint in self.breakpoints:
-            self.check(breakpoint)
             breakpoint.give_number()
         self._compile_conditions()
 
@@ -84,6 +83,16 @@ class Debugger(Repeatable):
             for index in places:
                 self.check_names(breakpoint.node, self.source.frame(self.source.code[index]))
         return places
+
+    def _accepts(self, breakpoint: Breakpoint) -> bool:
+        try:
+            self.check(breakpoint)
+        except Error as error:
+            if breakpoint.on_mistake is None:
+                raise
+            breakpoint.on_mistake(error)
+            return False
+        return True
 
     def _places_of(self, breakpoint: Breakpoint) -> list[int]:
         """Its instructions, which are searched for once: a hit of a hot line asks for them."""
@@ -136,6 +145,13 @@ class Debugger(Repeatable):
             table[self._stepping] |= Arm.STEP
             observer.words[ControlFields.SLOT // 8] = self.focus.slot
             observer.words[ControlFields.WARP // 8] = self.focus.warp
+        if self._interrupted:
+            table |= Arm.ALWAYS
+
+    def arm_again(self) -> None:
+        """Set the stops of a launch that runs, after a change of its breakpoints."""
+        if self.launch.running and not self.launch.stopped and self.launch.observer is not None:
+            self.arm(self.launch.observer)
 
     # ---- going on ---------------------------------------------------------------------------
     def start(self) -> Stop | None:
@@ -219,6 +235,10 @@ class Debugger(Repeatable):
     def _interrupt(self) -> None:
         if self._interrupted:  # a second one: the launch does not reach an instruction
             raise KeyboardInterrupt
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Stop at the next instruction of any warp; any thread may call it."""
         self._interrupted = True
         self.launch.interrupt()
 
@@ -278,7 +298,7 @@ class Debugger(Repeatable):
         for watch in self.watches:
             written = watch.written_by(hit, self)
             if written is not None:
-                return Stop(f"a write of {watch.text}", hit, written, time)
+                return Stop(watch.reason, hit, written, time)
         if self.stop_on.barrier and hit.index in self._barriers:
             return Stop("a barrier", hit, _first(hit, state.lanes_of(hit.warp)), time)
         mine = (hit.slot, hit.warp) == (self.focus.slot, self.focus.warp)

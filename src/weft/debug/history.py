@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from weft.debug.inspection import Inspection
 from weft.debug.stops import Stop
-from weft.debug.watches import Watch, place_of, writers
+from weft.debug.watches import Place, Watch, place_of, writers
+from weft.device.base import Dim3
 from weft.device.sim.tools.debugger.execution import DebuggedLaunch, Outcome, stop_at
 from weft.device.sim.tools.debugger.expressions import Name, parse
 from weft.device.sim.tools.debugger.layout import Arm, ControlFields, Reason
@@ -17,6 +18,7 @@ from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Reg
 
 Time = tuple[int, int]
+_NEVER: Time = (0, -1)
 
 
 class Repeatable(Inspection):
@@ -40,6 +42,8 @@ class History:
         self._registers: set[str] = set()
         self._writes: list[Stop] = []
         self._candidates: list[int] = []
+        self._warp: tuple[Dim3, int, int] = (0, 0, 0), 0, 0
+        """The block, the warp and the lane whose registers are followed."""
 
     def back(self, text: str) -> Stop:
         """Go back to the last write of a value; the instruction that writes it comes next."""
@@ -57,6 +61,18 @@ class History:
                 next="it has its value from the start of the launch",
             )
         return self._return(replace(writes[-1], reason=f"the last write of {text}"))
+
+    def last_write(self, place: Place, reason: str) -> Stop | None:
+        """Stop before the last write of some memory in a launch that has not begun.
+
+        None where the launch does not write it; the memory is then as it was before.
+        """
+        d = self.debugger
+        self._watch = Watch(reason, place, writers(d))
+        self._candidates, self._registers = self._watch.writers, set()
+        writes = self._record(_NEVER)
+        d.launch.restore()
+        return self._return(replace(writes[-1], reason=reason)) if writes else None
 
     # ---- the values to follow ---------------------------------------------------------------
     def _prepare(self, text: str) -> None:

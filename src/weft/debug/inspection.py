@@ -165,6 +165,10 @@ class Inspection:
         ins = self.instruction(thread)
         if ins is None:
             raise Error("the thread has not started", got=str(self.state.thread_index(thread)))
+        return self.stack(thread, ins)
+
+    def stack(self, thread: Thread, ins: Instruction) -> list[Frame]:
+        """The call stack of a thread at an instruction, from the innermost frame."""
         out = [self.source.frame(ins)]
         while out[-1].prefix and len(out) < 64:
             callers = self.source.callers(out[-1].prefix)

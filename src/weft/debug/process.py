@@ -17,6 +17,7 @@ from weft.debug.debugger import Debugger
 from weft.debug.session import DebugSession, open_session
 from weft.debug.stops import StopOn
 from weft.debug.terminal import Script, talk
+from weft.debug.value_trace import TraceRequest, trace_launches
 
 VARIABLE = "WEFT_DEBUG"
 
@@ -29,6 +30,9 @@ class DebugRequest:
     kernel       the only kernel that stops; "" for all
     commands     executed at the stops, instead of a prompt; None for the prompt
     as_json      print the answers of the commands as JSON
+    race         stop at the second access of a data race
+    trace        a variable whose changes are printed, instead of stops
+    dap          the socket of the adapter of an editor, which then decides where launches stop
     """
 
     breakpoints: Sequence[str] = ()
@@ -37,6 +41,20 @@ class DebugRequest:
     as_json: bool = False
     barrier: bool = False
     nan: bool = False
+    dap: str = ""
+    race: bool = False
+    trace: TraceRequest | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> DebugRequest:
+        """The request of another process."""
+        given = json.loads(text)
+        traced = given.pop("trace")
+        if traced is not None:
+            for name in ("thread", "block"):
+                traced[name] = tuple(traced[name])
+            given["trace"] = TraceRequest(**traced)
+        return cls(**given)
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -48,7 +66,20 @@ def install(asked: DebugRequest, leave: Callable[[int], Any] = sys.exit) -> Debu
     session.leave = leave
     session.stop_on = StopOn(barrier=asked.barrier, nan=asked.nan)
     session.every = True
+    if asked.dap:
+        from weft.debug.dap.server import connect  # the prompt does without
+
+        connect(asked.dap, session)
+        return session
+    if asked.trace is not None:
+        trace_launches(session, asked.trace)
+        return session
     session.talk = talk if asked.commands is None else Script(asked.commands, as_json=asked.as_json)
+    if asked.race:
+        from weft.debug.races import stop_at_races  # the sanitizer's code
+
+        stop_at_races(session)
+        return session
     made_of = [parse_breakpoint(text, anywhere=True) for text in asked.breakpoints]
     if not made_of and not (asked.barrier or asked.nan):
         made_of = [Breakpoint(anywhere=True)]  # the first line
@@ -71,9 +102,9 @@ def install_from_environment() -> DebugSession:
         ctypes.CDLL(None).fflush(None)
         os._exit(status)  # the caller is C++ code, through which no exception passes
 
-    session = install(DebugRequest(**json.loads(os.environ.pop(VARIABLE))), leave)
-    assert session.talk is not None
-    session.talk = functools.partial(_on_own_output, session.talk)
+    session = install(DebugRequest.from_text(os.environ.pop(VARIABLE)), leave)
+    if session.talk is not None:
+        session.talk = functools.partial(_on_own_output, session.talk)
     return session
 
 

@@ -2,31 +2,45 @@
 
 Code for the debugger is not optimised. A launch whose breakpoints all have conditions therefore
 first runs in optimised code of the same source, in which a test stands before the lines: a hit is
-a trap. Without a hit, the launch then runs as it would have. With one, the blocks before it run
-as they would have, and the debugger begins with the block of the hit.
+a trap. Without a hit, its results stay, if that code rounds as the launch's own code does; else the
+launch runs again as it would have. With a hit, the blocks before it run as they would have, and the
+debugger begins with the block of the hit.
+
+The launch may have to begin again, so memory is copied before. Only arrays that the kernel writes
+are: an array is taken as read-only until a write to it faults.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import re
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.debug.breakpoints import Breakpoint
-from weft.device.base import Program
+from weft.device.base import Allocation, Program
 from weft.device.sim.device import SimDevice
 from weft.device.sim.run.launch import LaunchPlan
 from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.settings import LaunchRequest
 from weft.device.sim.tools.debugger.execution import silent
-from weft.errors import CompileError, DeviceError
+from weft.errors import CompileError, DeviceError, IllegalAddress
 
 _builds: weakref.WeakKeyDictionary[Program, dict[str, Program | None]] = weakref.WeakKeyDictionary()
+_written: weakref.WeakKeyDictionary[Program, dict[str, set[int]]] = weakref.WeakKeyDictionary()
+"""The arrays that each kernel has been seen to write, by their numbers in a launch's memory."""
+_ROUNDS = re.compile(
+    r"^\s*(?:@!?%\w+\s+)?((?!ld|st|mov|setp|set\.|selp|neg|abs|atom|red|shfl)[a-z]\w*[.:\w]*"
+    r"\.(?:b?f16|b?f16x2|f32|f64|f32x2|tf32|e\dm\d)\w*[.:\w]*)\s",
+    re.M,
+)
+"""Instructions of PTX that may round."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
@@ -50,23 +64,33 @@ class _Scout:
         self.asked, self.sim = asked, with_tests
         plan = asked.plan
         self.quick = LaunchPlan(with_tests, plan.entry, plan.config)
-        self.plain = LaunchPlan(plan.sim, plan.entry, plan.config)
-        sim = plan.sim
-        sim.place()
-        every = (*asked.memory, *sim.owned())
-        sizes = {x.address: x.nbytes for x in every if x.writable and x.nbytes}
+        self._rounds_alike = rounds_alike(plan.sim.program.ptx.text, with_tests.program.ptx.text)
+        self._written = _written.setdefault(with_tests.program, {}).setdefault(plan.entry, set())
+        self._memory = buffers
+        plan.sim.place()
+
+    def _copy(self) -> None:
+        """Copy the memory that the launch may write."""
+        asked, buffers = self.asked, self._memory
+        chosen = [x for i, x in enumerate(asked.memory) if i in self._written]
+        every = (*chosen, *asked.plan.sim.owned())
+        sizes: dict[int, int] = {}
+        for x in every:  # a view and the memory around it may begin at one address
+            if x.writable and x.nbytes:
+                sizes[x.address] = max(x.nbytes, sizes.get(x.address, 0))
         for address in buffers.keys() - sizes.keys():
             del buffers[address]
         for address, size in sizes.items():
             if address not in buffers or buffers[address].nbytes != size:
                 buffers[address] = np.empty(size, np.uint8)
             ctypes.memmove(buffers[address].ctypes.data, address, size)
-        self._memory = buffers
 
     def run(self) -> int | None:
         error = self._try(None)
         if error is None:
-            self._run(self.plain, None)
+            if not self._rounds_alike:
+                self._restore()
+                self._run_plain(None)
             return None
         if not self._can_be_split or error.block is None:
             self._restore()
@@ -79,7 +103,7 @@ class _Scout:
             x, y, z = error.block or (0, 0, 0)
             first = x + grid[0] * (y + grid[1] * z)
         if first:
-            self._run(self.plain, range(first))
+            self._run_plain(range(first))
         return first
 
     @property
@@ -89,23 +113,64 @@ class _Scout:
         return not (together or self.quick.is_served)
 
     def _try(self, blocks: range | None) -> DeviceError | None:
-        """Run the code with tests; restore the memory, and return the error of a hit."""
-        try:
-            with silent(self.sim, True):
-                self._run(self.quick, blocks)
-        except DeviceError as error:
-            return error
-        finally:
-            self._restore()
-        return None
+        """Run the code with tests; for a hit, restore the memory and return the error."""
+        while True:
+            self._copy()
+            try:
+                with silent(self.sim, True):
+                    self._run(self.quick, blocks, self._read_only())
+            except DeviceError as error:
+                self._restore()
+                if not self._learns_from(error):
+                    return error
+            else:
+                if blocks is not None:
+                    self._restore()
+                return None
 
-    def _run(self, plan: LaunchPlan, blocks: range | None) -> None:
+    def _run_plain(self, blocks: range | None) -> None:
+        """Run blocks in the launch's own code."""
+        plan = self.asked.plan
+        self._run(LaunchPlan(plan.sim, plan.entry, plan.config), blocks)
+
+    def _read_only(self) -> list[Allocation]:
+        """The memory of the launch, in which only the copied arrays can be written."""
+        return [
+            x._replace(writable=x.writable and i in self._written)
+            for i, x in enumerate(self.asked.memory)
+        ]
+
+    def _learns_from(self, error: DeviceError) -> bool:
+        """Note an array that was written for the first time; False for other errors."""
+        if not isinstance(error, IllegalAddress):
+            return False
+        for i, x in enumerate(self.asked.memory):
+            inside = x.address <= error.address < x.address + x.nbytes
+            if inside and x.writable and i not in self._written:
+                self._written.add(i)
+                return True
+        return False
+
+    def _run(
+        self, plan: LaunchPlan, blocks: range | None, memory: Sequence[Allocation] | None = None
+    ) -> None:
         asked = self.asked
-        plan.run_blocks(asked.params, asked.memory, asked.keep, asked.time_limit, blocks=blocks)
+        given = asked.memory if memory is None else memory
+        plan.run_blocks(asked.params, given, asked.keep, asked.time_limit, blocks=blocks)
 
     def _restore(self) -> None:
         for address, data in self._memory.items():
             ctypes.memmove(address, data.ctypes.data, data.nbytes)
+
+
+@functools.lru_cache(maxsize=64)
+def rounds_alike(plain: str, tested: str) -> bool:
+    """Return whether two builds of a source round in the same instructions, and print nothing.
+
+    The compiler joins a product and a sum where it can; a test between the two may prevent that.
+    """
+    prints = "vprintf" in tested  # the run with tests discards it
+    return not prints and Counter(_ROUNDS.findall(plain)) == Counter(_ROUNDS.findall(tested))
 
 
 def _with_tests(sim: SimModule, breakpoints: Sequence[Breakpoint]) -> SimModule | None:

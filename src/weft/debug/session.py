@@ -32,6 +32,12 @@ class DebugSession:
         self.every = False
         """True if launches without breakpoints also stop, at faults and other events."""
         self.talk: Callable[[Debugger], None] | None = None
+        self.handle: Callable[[LaunchRequest], None] | None = None
+        """Handles a launch in another way than from breakpoint to breakpoint."""
+        self.missed: Callable[[], list[str]] | None = None
+        """Lists what such a handler has not reached."""
+        self.started: Callable[[Debugger], None] | None = None
+        """Called before each launch that runs under the debugger."""
         self.leave: Callable[[int], Any] | None = None
         """Ends the process when the user quits; None: the launch raises."""
         self.buffers: dict[int, Any] = {}
@@ -48,6 +54,8 @@ class DebugSession:
 
     def unreached(self) -> list[str]:
         """The breakpoints that have stopped no launch, each with the reason."""
+        if self.missed is not None:
+            return self.missed()
         never = [b for _, _, b in self.chosen if not b.hits]
         return [f"{b.place} stopped no launch\n  {self._why(b)}" for b in never]
 
@@ -78,7 +86,10 @@ class DebugSession:
         with _one_at_a_time:
             _inside.debugs = True
             try:
-                self._debug(asked, mine)
+                if self.handle is not None:
+                    self.handle(asked)
+                else:
+                    self._debug(asked, mine)
             finally:
                 _inside.debugs = False
 
@@ -103,8 +114,14 @@ class DebugSession:
         if not debugger.breakpoints and not self.every:
             self._plain(asked)
             return
+        if self.started is not None:
+            self.started(debugger)
+        self.converse(debugger, debugger.start)
+
+    def converse(self, debugger: Debugger, start: Callable[[], object]) -> None:
+        """Run a launch from stop to stop; raise the error that it ends with."""
         try:
-            stop = debugger.start()
+            stop = start()
             while stop is not None:
                 self._at(debugger)
                 if debugger.stop is None:

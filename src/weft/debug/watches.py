@@ -36,6 +36,11 @@ class Watch:
     place: Place
     writers: list[int]
 
+    @property
+    def reason(self) -> str:
+        """The reason of a stop."""
+        return f"a write of {self.text}"
+
     def written_by(self, hit: Hit, view: Inspection) -> int | None:
         """The first lane whose next instruction writes the place."""
         if hit.index not in self.writers:
@@ -47,7 +52,7 @@ class Watch:
         lanes = hit.lanes & view.state.lanes_of(hit.warp)
         for lane in (i for i in range(32) if lanes >> i & 1):
             thread = Thread(hit.slot, hit.warp, lane)
-            if not _executes(ins, thread, view):
+            if not executes(ins, thread, view):
                 continue
             for address, size in written(ins, thread, view):
                 if address < start + self.place.size and start < address + size:
@@ -80,15 +85,16 @@ def place_of(address: int, size: int, thread: Thread, view: Inspection) -> Place
 
 def writers(view: Inspection) -> list[int]:
     """The instructions that write memory by lanes."""
-    return [ins.index for ins in view.source.code if any(_effects(ins))]
+    return [ins.index for ins in view.source.code if any(effects(ins))]
 
 
-def _effects(ins: Instruction) -> list[tuple[int, str, int]]:
-    """The operand, the state space and the bytes of each write of a lane."""
+def effects(ins: Instruction, *, reads: bool = False) -> list[tuple[int, str, int]]:
+    """The operand, the state space and the bytes of each write of a lane; or of each read."""
     d = decode(ins)
     out = []
     for effect in d.row.effects:
-        if not effect.writes or effect.barrier or effect.per is not Per.LANE:
+        wanted = effect.reads if reads else effect.writes
+        if not wanted or effect.barrier or effect.per is not Per.LANE:
             continue
         size = effect.nbytes(d.words)
         names = [x.name for x in d.row.written]
@@ -97,16 +103,18 @@ def _effects(ins: Instruction) -> list[tuple[int, str, int]]:
     return out
 
 
-def _executes(ins: Instruction, thread: Thread, view: Inspection) -> bool:
+def executes(ins: Instruction, thread: Thread, view: Inspection) -> bool:
     if ins.guard is None:
         return True
     return bool(view.state.register(thread, ins.guard)) != ins.guard_negated
 
 
-def written(ins: Instruction, thread: Thread, view: Inspection) -> list[tuple[int, int]]:
-    """The addresses and sizes that an instruction of a thread is about to write."""
+def written(
+    ins: Instruction, thread: Thread, view: Inspection, *, reads: bool = False
+) -> list[tuple[int, int]]:
+    """The addresses and sizes that an instruction of a thread is about to write; or to read."""
     out = []
-    for at, space, size in _effects(ins):
+    for at, space, size in effects(ins, reads=reads):
         address = (
             _address(ins.operands[at], space, thread, view) if at < len(ins.operands) else None
         )

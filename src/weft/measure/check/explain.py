@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from weft.device import arrays as device_arrays
 from weft.device.sim.run import elements
 from weft.errors import CheckFailed
-from weft.measure.check import causes, comparison, input_data, reference
+from weft.measure.check import buffers, causes, comparison, input_data, reference
 from weft.measure.check.comparison import Agreement, Difference
 from weft.measure.check.diagnosis import Cause
 from weft.measure.check.harness import Harness, Subject, Writer, limit
@@ -116,6 +117,25 @@ def failure(
     again = " in the second of two runs on the same inputs" if rerun else ""
     cause = causes.likely(symptoms)
     return wrong(subject, trial, difference, cause, dtype, again, symptoms.writer)
+
+
+def make_repeatable(
+    error: CheckFailed,
+    harness: Harness,
+    inputs: Mapping[str, Array],
+    difference: Difference,
+    rng: np.random.Generator,
+) -> None:
+    """Let the failed call be repeated for the debugger: its arrays are in this process's memory."""
+    array = harness.runner.given.get(difference.output)
+    if array is None or buffers.on_host(array) is not array:
+        return
+    memory, shape = device_arrays.view(array), difference.wrong.shape
+    flat = int(np.ravel_multi_index(difference.index, shape)) if shape else 0
+    start, _ = harness.starts(inputs, rng)
+    error.repeat = lambda: harness.run(inputs, start, "")
+    error.element = elements.indexed(difference.output, difference.index)
+    error.place = memory.address + flat * memory.itemsize, memory.itemsize
 
 
 def wrong(

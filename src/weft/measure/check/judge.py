@@ -81,7 +81,9 @@ def _compared(
             outcome = comparison.compare(name, run[name], e, most, dtype)
             if isinstance(outcome, Difference):
                 symptoms = explain.gather(harness, inputs, outcome, run[name], e, s, rng)
-                raise explain.failure(subject, trial, outcome, symptoms, dtype, rerun=number == 1)
+                error = explain.failure(subject, trial, outcome, symptoms, dtype, rerun=number == 1)
+                explain.make_repeatable(error, harness, inputs, outcome, rng)
+                raise error
         assert isinstance(outcome, Agreement)
         worst, blind = max(worst, outcome.ratio), blind and outcome.blind
         # Non-determinism is reported, but is not a failure: float atomics are not deterministic.

@@ -162,7 +162,9 @@ def _value(reader: Reader, form: int, unit: int, found: dict[str, Section]) -> A
         case 0x05 | 0x07 | 0x0B | 0x0C:
             return reader.number({0x05: 2, 0x07: 8}.get(form, 1))
         case 0x06 | 0x17:
-            word = reader.address(4)
+            word, lists = reader.address(4), found.get("debug_loc")
+            if lists is not None and word.symbol in lists.labels:  # as LLVM names a list
+                return LocationList(lists.labels[word.symbol] + word.number)
             return LocationList(word.number) if word.symbol == ".debug_loc" else word.number
         case 0x08:
             return reader.string()

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 _SECTION = re.compile(r"^[ \t]*\.section[ \t]+\.(debug_\w+)\s*\{([^{}]*)\}", re.M | re.A)
+_COMMENT = re.compile(r"//[^\n]*")
 _ITEM = re.compile(r"\.b(8|16|32|64)\s+([^\n]+)|([$\w]+)\s*:", re.A)
 _LABEL = re.compile(r"^[ \t]*([$%\w]+):", re.M | re.A)
 _SUM = re.compile(r"([$.%\w]+)\s*(?:\+\s*(\d+))?\Z", re.A)
@@ -29,7 +30,7 @@ def sections(text: str) -> dict[str, Section]:
     found: dict[str, Section] = {}
     for name, body in _SECTION.findall(text):
         section = found.setdefault(name, Section())
-        for size, values, label in _ITEM.findall(body):
+        for size, values, label in _ITEM.findall(_COMMENT.sub("", body)):
             if label:
                 section.labels[label] = len(section.data)
                 continue

@@ -14,6 +14,9 @@ from weft.errors import Error
 from weft.frontends.files import is_script, runner
 from weft.tasks.program import Build
 
+TRITON_NAMES = "LLVM_EXTRACT_DI_LOCAL_VARIABLES"
+"""The variable of the environment by which Triton describes the variables of its kernels."""
+
 
 @dataclass(frozen=True)
 class DebugOptions:
@@ -41,6 +44,8 @@ def debug(options: DebugOptions) -> int:
     if not script:  # kernels of programs are compiled before they run
         build = replace(build, nvcc=[*(build.nvcc or ()), "-G"])
     keywords = build.keywords(options.file)
+    before = os.environ.get(TRITON_NAMES)
+    os.environ.setdefault(TRITON_NAMES, "1")
     session = process.install(options.request) if script else None
     if session is None:  # the process of the program installs it
         os.environ[process.VARIABLE] = options.request.text()
@@ -50,6 +55,8 @@ def debug(options: DebugOptions) -> int:
         )
     finally:
         os.environ.pop(process.VARIABLE, None)
+        if before is None:
+            os.environ.pop(TRITON_NAMES, None)
         if session is not None:
             session.close()
     if session is not None:

@@ -76,8 +76,7 @@ class DebuggedLaunch:
     def begin(self, arm: Callable[[DebugObserver], None], *, quiet: bool = False) -> None:
         """Start the launch from its first memory; `arm` sets where it stops."""
         assert self._thread is None, "an execution runs already"
-        for address, data in self._snapshot.items():
-            ctypes.memmove(address, data, len(data))
+        self.restore()
         count = len(self.state.code)
         observer = DebugObserver(self.shadow, count, self._hit, self.conditions, nans=self.nans)
         self.observer = self.state.observer = observer
@@ -87,6 +86,11 @@ class DebuggedLaunch:
             target=self._run, args=(observer, quiet), name="weft debugger", daemon=True
         )
         self._thread.start()
+
+    def restore(self) -> None:
+        """Give memory the contents that it had before the launch."""
+        for address, data in self._snapshot.items():
+            ctypes.memmove(address, data, len(data))
 
     def wait(self, timeout: float | None = None) -> Hit | Outcome | None:
         """The next stop, or the end of the launch; None after `timeout` seconds."""

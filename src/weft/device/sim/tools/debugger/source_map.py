@@ -147,8 +147,12 @@ class SourceMap:
         """The variables that are visible at an instruction, by name; shared ones are apart."""
         out: dict[str, Variable] = {}
         for scope in self.scopes(frame):
+            own: dict[str, Variable] = {}
             for variable in scope.variables:
-                out.setdefault(variable.name, variable)
+                # Triton gives a name to several values; the last one that has a place is meant.
+                if variable.name not in own or self.place(frame, variable) is not None:
+                    own[variable.name] = variable
+            out = {**own, **out}
         for variable in self.info.variables:
             out.setdefault(variable.name, variable)
         return out

@@ -137,6 +137,11 @@ class LaunchState:
             allowed="arrays of the launch, shared memory of the block, local memory of the thread",
         )
 
+    def room(self, thread: Thread, address: int) -> int:
+        """Bytes from an address to the end of its memory; 0 where a thread may not read."""
+        ends = (s + n for s, n, _ in self._windows(thread) if s <= address < s + n)
+        return next(ends, address) - address
+
     def read(self, thread: Thread, address: int, size: int) -> bytes:
         """Bytes of memory that a thread may access; raise for others."""
         self._check(thread, address, size, write=False)
