@@ -18,7 +18,7 @@ from weft.quant.packing import unpack
 class Quantised:
     """A weight [N, K] in 8 or 4 bits; `==` compares all of its state.
 
-    weight   int8 or float8 [N, K], or int4 in uint8 [N, K // 2]: the low four bits are even k, q + 8
+    weight   int8 or float8 [N, K]; int4 in uint8 [N, K // 2]: q + 8, the low four bits are even k
     scale    float32 [N, G] for G groups of a row, [1, 1] for a tensor, or one for each block
     zero     None (symmetric), or like scale: a value is (q - zero) * scale
     format   int8, int4, e4m3 or e5m2
@@ -93,7 +93,7 @@ def _same(a: Any, b: Any) -> bool:
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return a is b if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor) else a == b
     alike = a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
-    return alike and torch.equal(_bits(a), _bits(b))
+    return alike and bool(torch.equal(_bits(a), _bits(b)))
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:
