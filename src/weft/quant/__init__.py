@@ -1,26 +1,24 @@
 """Quantisation of linear layers: weights in 8 and 4 bits, calibration, layers, reports.
 
->>> import torch
->>> model = torch.nn.Sequential(torch.nn.Linear(64, 8))
->>> type(weft.quant.convert(model, "int4", group=32)[0]).__name__
-'Linear'
-
-formats.py      the formats: int8, int4, e4m3, e5m2
-packing.py      two 4-bit numbers in a byte
-granularity.py  weights as groups that share a scale
-quantised.py    `Quantised`: a weight in 8 or 4 bits
-scales.py       scales of groups, and the search for clipped ones
-rounding.py     `quantise`: a weight to a `Quantised`
-batches.py      runs of a model with hooks on its linear layers
-calibration.py  `calibrate`: statistics of the inputs of layers
-sources.py      the norm that makes the input of a layer
-smoothing.py    scale migration from activations to weights
-products.py     the products of layers with quantised weights
-layers.py       `Linear` and `DynamicLinear`
-plan.py         the options of a conversion, checked
-conversion.py   `convert` and `revert`
-comparison.py   `report`: errors of formats, layer by layer
+[Quantisation](quantisation.md) explains the formats and techniques, with their errors.
 """
+
+# The modules:
+#   formats.py      the formats: int8, int4, e4m3, e5m2
+#   packing.py      two 4-bit numbers in a byte
+#   granularity.py  weights as groups that share a scale
+#   quantised.py    `Quantised`: a weight in 8 or 4 bits
+#   scales.py       scales of groups, and the search for clipped ones
+#   rounding.py     `quantise`: a weight to a `Quantised`
+#   batches.py      runs of a model with hooks on its linear layers
+#   calibration.py  `calibrate`: statistics of the inputs of layers
+#   sources.py      the norm that makes the input of a layer
+#   smoothing.py    scale migration from activations to weights
+#   products.py     the products of layers with quantised weights
+#   layers.py       `Linear` and `DynamicLinear`
+#   plan.py         the options of a conversion, checked
+#   conversion.py   `convert` and `revert`
+#   comparison.py   `report`: errors of formats, layer by layer
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def calibrate(model: torch.nn.Module, batches: Iterable[Any]) -> Calibration:
     layer's output, `smooth` and `keep`.
 
     >>> found = weft.quant.calibrate(torch.nn.Linear(4, 2), [torch.ones(3, 4)])
-    >>> found[""].rows
+    >>> print(found[""].rows)
     3
     """
     layers = linear_layers(check_model(model))
