@@ -39,6 +39,11 @@ SECTIONS = {
     "Climb ladders": ("weft", "climb Climb RungResult"),
     "PyTorch": ("weft", "as_op fuse graph explain"),
     "weft.ops": ("weft.ops", "as_op verify explain"),
+    "weft.quant": (
+        "weft.quant",
+        "quantise Quantised calibrate Activations Calibration convert revert Linear DynamicLinear"
+        " report Report",
+    ),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),
     "Errors and warnings": (
@@ -50,7 +55,7 @@ SECTIONS = {
     ),
 }
 """Title -> (module, its names in the order of the document)."""
-MADE_BY_USERS = ("Case", "Contender", "Op")
+MADE_BY_USERS = ("Case", "Contender", "DynamicLinear", "Linear", "Op")
 """Classes whose constructor is public; all others are results."""
 _FIELD = re.compile(r"(?P<names>[a-z]\w*(?:,? \w+)*?) {2,}(?P<text>\S.*)")
 

@@ -28,6 +28,7 @@ import op_stubs
 import ops_tables
 import prediction_tables
 import profile_tables
+import quantisation_tables
 import sanitizer_tables
 import schedule_tables
 import step_tables
@@ -264,6 +265,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in model_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in step_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in prediction_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in quantisation_tables.TABLES.items()},
     "coverage": coverage_table,
     "suites": lambda: test_tables.suites(table),
     "slowest_tests": lambda: test_tables.slowest(table),

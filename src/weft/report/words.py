@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from weft.values.analysis import Change, Metric
@@ -28,6 +28,24 @@ Block = Styled | Table
 """A part of a report for the terminal."""
 _SMALL = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def plain(blocks: Iterable[Block]) -> str:
+    """Blocks as text without styles."""
+    lines = []
+    for block in blocks:
+        if len(block) == 2:
+            lines.append(block[0])
+            continue
+        rows = [list(block.columns), *([str(cell) for cell in row] for row in block.rows)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(block.columns))]
+        for row in rows:
+            cells = [
+                cell.rjust(width) if name in block.right else cell.ljust(width)
+                for cell, width, name in zip(row, widths, block.columns, strict=True)
+            ]
+            lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def duration(seconds: float) -> str:

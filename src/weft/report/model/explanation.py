@@ -46,20 +46,7 @@ def view(found: ModelExplanation) -> Iterator[Block]:
 
 def text(found: ModelExplanation) -> str:
     """The same as plain text."""
-    lines = []
-    for block in view(found):
-        if len(block) == 2:
-            lines.append(block[0])
-            continue
-        rows = [list(block.columns), *([str(cell) for cell in row] for row in block.rows)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(block.columns))]
-        for row in rows:
-            cells = [
-                cell.rjust(width) if name in block.right else cell.ljust(width)
-                for cell, width, name in zip(row, widths, block.columns, strict=True)
-            ]
-            lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return words.plain(view(found))
 
 
 def summary(graph: ExplainedGraph) -> str:
