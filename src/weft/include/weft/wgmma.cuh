@@ -132,6 +132,10 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 //
 // wgmma_left<T, B_COLUMNS>(c, a, b, accumulate) is the same with A in registers, as fragments of
 // mma<T>. Without these arguments it is c += a b with B as wgmma_columns.
+template <class T>
+constexpr bool IS_HALF = false;
+template <>
+constexpr bool IS_HALF<__half> = true;
 #if WEFT_HAS_WGMMA
 // The registers of so many accumulators as text, and as operands.
 #define WEFT_R1 "%0,%1,%2,%3"
@@ -229,10 +233,6 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
             WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "1");               \
         else WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "0");              \
     }
-template <class T>
-constexpr bool IS_HALF = false;
-template <>
-constexpr bool IS_HALF<__half> = true;
 // Calls X for each width: the registers of its accumulators as text and as operands, and the names
 // of the operands that follow them.
 #define WEFT_WIDTHS(X)                                                           \
