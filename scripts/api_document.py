@@ -39,6 +39,10 @@ SECTIONS = {
     "Climb ladders": ("weft", "climb Climb RungResult"),
     "PyTorch": ("weft", "as_op fuse graph explain"),
     "weft.ops": ("weft.ops", "as_op verify explain"),
+    "weft.sparse": (
+        "weft.sparse",
+        "prune report SparsityReport compress SemiStructured convert Linear",
+    ),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),
     "Errors and warnings": (

@@ -95,8 +95,7 @@ _DEPRECATED = {"empty": "weft.sanitizer", "filled": "weft.sanitizer"}
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _PACKAGES = (
     "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "report",
-    "sanitizer",
-    "source", "sparse",
+    "sanitizer", "source", "sparse",
 )  # fmt: skip
 """Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
 
@@ -213,6 +212,7 @@ __all__ = [
     "sanitize",
     "sanitizer",
     "schedule",
+    "sparse",
     "surface",
     "synchronize",
     "tensor_map",

@@ -6,11 +6,16 @@ from typing import Any
 
 import torch
 
+from weft.errors import ArgumentError
 from weft.ops.core import library
 from weft.sparse.pruning import kept_places, prune
 from weft.sparse.semi_structured import SIXTEEN, compress
 
 HALF = (torch.float16, torch.bfloat16)
+# Before torch.compile traces `forward`: it traces a call of an op, but not how the op is made.
+_SELECT, _EXPAND, _SPARSE_LINEAR, _LINEAR = map(
+    library.call, ("sparse_select", "sparse_expand", "sparse_linear", "linear")
+)
 
 
 class Linear(torch.nn.Linear):
@@ -24,20 +29,26 @@ class Linear(torch.nn.Linear):
     metadata: torch.Tensor
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        values = library.call("sparse_select")(self.weight, self.metadata)
+        values = _SELECT(self.weight, self.metadata)
         device = input.device.type
         lowered = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) in HALF
         made: torch.Tensor
         if lowered or self.weight.dtype in HALF:
-            made = library.call("sparse_linear")(input, values, self.metadata, self.bias)
+            made = _SPARSE_LINEAR(input, values, self.metadata, self.bias)
         else:
-            whole = library.call("sparse_expand")(values, self.metadata)
-            made = library.call("linear")(input, whole, self.bias)
+            whole = _EXPAND(values, self.metadata)
+            made = _LINEAR(input, whole, self.bias)
         return made
 
 
 def convert(model: Any) -> Any:
     """Make the linear layers of a model sparse; see `weft.sparse.convert`."""
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError(
+            "weft.sparse.convert: model is not a module of PyTorch",
+            got=f"{model!r:.60} ({type(model).__name__})",
+            allowed="a torch.nn.Module",
+        )
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.in_features % SIXTEEN == 0:
             _convert(layer)
