@@ -116,7 +116,7 @@ def test_a_model_trains() -> None:
         loss.backward()
         assert not first.weight.grad[~places].any() and first.weight.grad[places].any()
         optimiser.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses[-1] < 0.95 * losses[0]
     assert not first.weight[~places].any()
 
@@ -179,5 +179,5 @@ def test_a_dense_weight_is_refused_by_its_place() -> None:
 
 def test_unknown_names() -> None:
     assert "compress" in dir(weft.sparse)
-    with pytest.raises(AttributeError, match="weft.sparse has no 'prun'"):
+    with pytest.raises(AttributeError, match=r"weft\.sparse has no 'prun'"):
         _ = weft.sparse.prun

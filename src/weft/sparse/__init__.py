@@ -78,10 +78,10 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
 
     model  a module of PyTorch
 
-    Each `torch.nn.Linear` with a multiple of 16 inputs becomes a `weft.sparse.Linear`: its weight is
-    pruned, unless it is 2:4 sparse already, and which elements are kept does not change any more.
-    Parameters stay the same objects, and training goes on: the gradient of an element that is not
-    kept is 0. Subclasses of layers stay as they are.
+    Each `torch.nn.Linear` with a multiple of 16 inputs becomes a `weft.sparse.Linear`: its weight
+    is pruned, unless it is 2:4 sparse already, and which elements are kept does not change any
+    more. Parameters stay the same objects, and training goes on: the gradient of an element that
+    is not kept is 0. Subclasses of layers stay as they are.
 
     >>> model = weft.sparse.convert(torch.nn.Sequential(torch.nn.Linear(16, 8).half()))
     >>> int((model[0].weight != 0).sum())

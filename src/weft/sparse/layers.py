@@ -18,7 +18,7 @@ _SELECT, _EXPAND, _SPARSE_LINEAR, _LINEAR = map(
 )
 
 
-class Linear(torch.nn.Linear):
+class Linear(torch.nn.Linear):  # type: ignore[misc]
     """`torch.nn.Linear` whose weight keeps two of each four elements of a row.
 
     `weft.sparse.convert` makes them. Which elements are kept is fixed: the buffer `metadata` has

@@ -119,7 +119,7 @@ WIDTHS = (16, 32, 64, 128, 192, 256)
 PIPELINED_TILES = (
     *(SparsePipelinedTile(64, bn) for bn in WIDTHS),
     *(SparsePipelinedTile(128, bn, cluster) for bn in WIDTHS[2:] for cluster in (1, 2)),
-    *(SparsePipelinedTile(192, bn) for bn in WIDTHS[3:]),
+    *(SparsePipelinedTile(192, bn) for bn in (128, 192)),
 )
 
 
@@ -162,3 +162,54 @@ WARP_TILES = (SparseWarpTile(128, 128, 64, 32, 3), SparseWarpTile(64, 32, 16, 32
 def places_time(elements: int, itemsize: int, gpu: Target) -> float:
     """Seconds to take kept elements from a matrix of so many, or to put them back."""
     return gpu.launch + GATHER * 1.5 * elements * itemsize / gpu.bandwidth
+
+
+# ---- unstructured and block-sparse matrices ----------------------------------------------------
+CSR_WARPS, CSR_ROWS, CSR_LONG = 8, 16, 512
+"""Warps and rows of a block, and the nonzeros of a row above which all warps share it."""
+FLOAT_COLUMNS, FLOAT_ROWS, FLOAT_STAGES = 64, 64, 3
+"""Columns and most rows of a tile of float32, and its stages."""
+BLOCK_REACH = 0.4
+"""Share of the dense rates that products with blocks reach; an assumption."""
+
+
+def csr_time(
+    nonzeros: int, rows: int, columns: int, itemsize: int, index: int, gpu: Target
+) -> float:
+    """Modelled seconds: rows of the dense matrix come from L2, the others from memory."""
+    gathered = nonzeros * columns * itemsize / L2_RATE
+    moved = nonzeros * (itemsize + index) + rows * (columns * itemsize + index)
+    return gpu.launch + max(gathered, moved / gpu.bandwidth)
+
+
+class HalfBlockTile(NamedTuple):
+    """Rows of blocks of `size` and columns that a block computes, and the part of a warp."""
+
+    size: int
+    bn: int = 128
+    wn: int = 32
+    stages: int = 3
+
+    @property
+    def wm(self) -> int:
+        return min(self.size, 64)
+
+    @property
+    def threads(self) -> int:
+        return self.size // self.wm * (self.bn // self.wn) * 32
+
+    @property
+    def shared(self) -> int:
+        """Bytes of the stages."""
+        step = min(self.size, 64)
+        return 2 * self.stages * step * (self.size + self.bn)
+
+
+def blocks_time(
+    blocks: int, size: int, rows: int, columns: int, itemsize: int, gpu: Target
+) -> float:
+    """Modelled seconds of a product with so many blocks."""
+    rate = (gpu.fp32 if itemsize == 4 else 2 * gpu.tf32) * BLOCK_REACH
+    work = 2 * blocks * size * size * columns / rate
+    moved = itemsize * (blocks * size * size + rows * columns)
+    return gpu.launch + max(work, moved / gpu.bandwidth)

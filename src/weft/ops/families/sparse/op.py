@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from weft.ops.families.sparse import linear, places
+from weft.ops.families.sparse import blocks, csr, linear, places
 
 GROUP = "products"
-DEFINITIONS = (*linear.DEFINITIONS, *places.DEFINITIONS)
+DEFINITIONS = (
+    *blocks.DEFINITIONS, *csr.DEFINITIONS, *linear.DEFINITIONS, *places.DEFINITIONS,
+)  # fmt: skip
