@@ -49,7 +49,7 @@ def prune(weight: Any, permute: bool = False) -> Any:
 
 
 def report(weight: torch.Tensor) -> SparsityReport:
-    """Tell what `prune` would keep of a weight.
+    """Measure what `prune` would keep of a weight.
 
     weight  [N, K], K a multiple of 4
 

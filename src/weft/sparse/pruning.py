@@ -1,4 +1,4 @@
-"""Prune a weight to two of four by magnitude, and tell what that keeps."""
+"""Prune a weight to two of four by magnitude, and report what that keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PART = 2**24
 
 @dataclass(frozen=True)
 class SparsityReport:
-    """What pruning to two of four keeps of a weight.
+    """The share of a weight that pruning to two of four keeps.
 
     kept   share of the sum of magnitudes
     error  Frobenius norm of what is pruned, relative to that of the weight
@@ -68,7 +68,7 @@ def prune(weight: Any, permute: bool = False) -> Any:
 
 
 def report(weight: Any) -> SparsityReport:
-    """Tell what `prune` keeps; see `weft.sparse.report`."""
+    """Measure what `prune` keeps; see `weft.sparse.report`."""
     check_weight("report", weight)
     wide = weight.detach().double()
     pruned = wide * kept_places(weight)

@@ -66,12 +66,12 @@ class Contiguous:
         return found
 
     def pointer(self, number: int) -> Pointer:
-        """Where an input lies in one piece that begins at a multiple of 16 bytes."""
+        """Return the place of an input in one piece, from a multiple of 16 bytes on."""
         x = self.layout(number)
         return Pointer(number) if x.contiguous and x.aligned == 16 else self.copied(number)
 
     def copied(self, number: int) -> Pointer:
-        """Where a contiguous copy of an input lies."""
+        """Return the place of a contiguous copy of an input."""
         x = self.layout(number)
         end = Pointer(self.first + len(self.scratch))
         copy = contiguous(x, Pointer(number), end, self.request.target)
@@ -81,7 +81,7 @@ class Contiguous:
         return end
 
     def rows(self, number: int) -> tuple[Pointer, int]:
-        """Where an input lies as rows of its last dimension, and the elements from one to the next.
+        """Return the place of an input as rows of its last dimension, and their distance.
 
         Rows begin at multiples of 16 bytes.
         """
