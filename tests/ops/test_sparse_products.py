@@ -14,10 +14,13 @@ import weft
 torch = pytest.importorskip("torch")
 
 from weft.ops.core import library  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.core.target import named  # noqa: E402
+from weft.ops.families.sparse import pipelined_blocks  # noqa: E402
+from weft.ops.families.sparse.block_call import block_call  # noqa: E402
 from weft.ops.families.sparse.csr import _vector  # noqa: E402
 from weft.ops.families.sparse.indices import MOST_COLUMNS  # noqa: E402
-from weft.ops.families.sparse.model import CSR_LONG  # noqa: E402
+from weft.ops.families.sparse.model import CSR_LONG, PipelinedBlockTile  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse ... tensor support:UserWarning")
 FLOAT, HALF, BFLOAT = torch.float32, torch.float16, torch.bfloat16
@@ -120,6 +123,41 @@ def test_blocks(dtype: Any, size: int, columns: int) -> None:
     with weft.sanitize():
         got = weft.ops.block_sparse_mm(crow, col, values, dense)
     close(got, whole.double() @ dense.double())
+
+
+@pytest.mark.parametrize(
+    ("tile", "dtype", "columns", "schedule"),
+    [(PipelinedBlockTile(64, 64, 2), BFLOAT, 72, "first"),
+     (PipelinedBlockTile(128, 64, 3), HALF, 40, "last")],
+)  # fmt: skip
+def test_blocks_on_hopper(
+    tile: PipelinedBlockTile, dtype: Any, columns: int, schedule: str
+) -> None:
+    """More steps than stages, rows without blocks, parts of tiles."""
+    crow, col, values, whole = bsr(KEPT if tile.size < 128 else KEPT[:2], 3, tile.size, dtype)
+    dense = draw.seeded(9).normal((whole.shape[1], columns)).to(dtype)
+    given = crow, col, values, dense
+    plan = pipelined_blocks.plan(
+        block_call(library.function("block_sparse_mm").request(*given)), tile
+    )
+    with weft.sanitize(), weft.schedule(schedule):
+        got = runner(plan, 4, torch.device("cpu"))(*given)
+    close(got, whole.double() @ dense.double())
+
+
+def test_hopper_takes_whole_vectors() -> None:
+    """Of two numbers of columns, and of the sizes of blocks that have a warpgroup."""
+    names = {}
+    for size, columns in ((64, 64), (64, 60), (32, 64)):
+        crow, col, values, whole = bsr(KEPT, 3, size, HALF)
+        request = library.function("block_sparse_mm").request(
+            crow, col, values, whole[: 3 * size, :columns]
+        )
+        found = pipelined_blocks.candidates(block_call(request), named("sim:h200"))
+        names[size, columns] = [c.name for c in found]
+    assert names == {
+        (64, 64): ["64 x 128, pipelined", "64 x 256, pipelined"], (64, 60): [], (32, 64): [],
+    }  # fmt: skip
 
 
 def test_a_tensor_of_torch() -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+import functools
+from typing import Any
 
 import torch
 
 from weft.errors import ArgumentError
-from weft.kernels import cdiv
-from weft.kernels.structs import Int, LongLong, Struct
+from weft.kernels import Kernel, cdiv
 from weft.ops.core import library, source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
-from weft.ops.families.sparse import model
-from weft.ops.families.sparse.call import Contiguous
+from weft.ops.core.plan import Argument, Plan, Pointer, Step
+from weft.ops.families.sparse import model, pipelined_blocks
+from weft.ops.families.sparse.block_call import BlockCall, BlockSizes, block_call
 from weft.ops.families.sparse.indices import (
-    COL,
-    CROW,
-    DENSE,
     OUT,
-    VALUES,
     check_product,
     refuse_gradient_of_values,
     transposed,
@@ -39,60 +34,49 @@ CAPABILITY = (8, 0)
 """The first GPUs whose tensor cores take bfloat16."""
 
 
-@dataclass(frozen=True)
-class BlockSizes(Struct):
-    """Sizes of a product."""
-
-    inner: Annotated[LongLong, "rows of the dense matrix"]
-    columns: Annotated[Int, "of the dense matrix"]
-
-
 def _candidates(request: Request) -> list[Candidate]:
-    made, gpu = Contiguous(request), request.target
-    crow, values, dense = (made.layout(i) for i in (CROW, VALUES, DENSE))
-    size, (inner, columns) = values.shape[1], dense.shape
-    block_rows = crow.shape[0] - 1
-    out = Buffer((block_rows * size, columns), dense.dtype)
-    if 0 in out.shape:
-        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    if dense.itemsize == 2 and gpu.capability < CAPABILITY:
+    call, gpu = block_call(request), request.target
+    itemsize = call.out.dtype.itemsize
+    if 0 in call.out.shape:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (call.out,)))]
+    if itemsize == 2 and gpu.capability < CAPABILITY:
         raise ArgumentError(
             "weft.ops.block_sparse_mm: the tensor cores of this GPU do not take these elements",
-            got=f"{dense.dtype}, compute capability {gpu.capability[0]}.{gpu.capability[1]}",
+            got=f"{call.out.dtype}, compute capability {gpu.capability[0]}.{gpu.capability[1]}",
             allowed="compute capability 8.0 and later, or float32",
         )
-    pointers = [made.pointer(i) for i in (CROW, COL, VALUES, DENSE)]
-    sizes = BlockSizes(inner, columns).pack()
-    args: tuple[Argument, ...] = (*pointers, Pointer(OUT), sizes)
-    whole = columns * dense.itemsize % 16 == 0
-    index = source.ctype(crow.dtype)
-
-    def half() -> Step:
-        tile = HalfBlockTile(size)
-        words = (size, tile.bn, tile.wm, tile.wn, tile.stages, whole)
-        name = source.template("blocks_half", source.ctype(dense.dtype), index, *words)
-        kernel = source.kernel("sparse/blocks.cu", name, **BlockSizes.define())
-        grid = (block_rows, cdiv(columns, tile.bn))
-        return Step(kernel, grid, (tile.threads,), args, tile.shared)
-
-    def single() -> Step:
-        rows = min(size, FLOAT_ROWS)
-        name = source.template("blocks_float", index, size, rows, FLOAT_STAGES, whole)
-        kernel = source.kernel("sparse/blocks.cu", name, **BlockSizes.define())
-        grid = (block_rows * (size // rows), cdiv(columns, FLOAT_COLUMNS))
-        return Step(kernel, grid, (256,), args)
-
-    def build() -> Plan:
-        step = half() if dense.itemsize == 2 else single()
-        return Plan((*made.steps, step), (out,), tuple(made.scratch))
-
-    blocks = values.shape[0]
-    cost = made.cost + model.blocks_time(
-        blocks, size, block_rows * size, columns, dense.itemsize, gpu
+    cost = call.cost + model.blocks_time(
+        call.count, call.size, call.out.shape[0], call.columns, itemsize, gpu
     )
-    why = f"{blocks} blocks of {size} x {size} in {block_rows} rows"
-    name = "tensor cores" if dense.itemsize == 2 else "float32"
-    return [Candidate(f"rows of blocks, {name}", cost, why, build)]
+    why = f"{call.count} blocks of {call.size} x {call.size} in {call.block_rows} rows"
+    name, build = ("warps", _half) if itemsize == 2 else ("float32", _single)
+    by_blocks = Candidate(f"rows of blocks, {name}", cost, why, functools.partial(build, call))
+    return [by_blocks, *pipelined_blocks.candidates(call, gpu)]
+
+
+def _half(call: BlockCall) -> Plan:
+    """The plan for 16-bit elements by mma."""
+    tile, whole = HalfBlockTile(call.size), call.columns % 8 == 0
+    words = (call.size, tile.bn, tile.wm, tile.wn, tile.stages, whole)
+    name = source.template("blocks_half", source.ctype(call.out.dtype), call.index, *words)
+    grid = (call.block_rows, cdiv(call.columns, tile.bn))
+    return call.plan(Step(_kernel(name), grid, (tile.threads,), _arguments(call), tile.shared))
+
+
+def _single(call: BlockCall) -> Plan:
+    """The plan for float32."""
+    rows, whole = min(call.size, FLOAT_ROWS), call.columns % 4 == 0
+    name = source.template("blocks_float", call.index, call.size, rows, FLOAT_STAGES, whole)
+    grid = (call.block_rows * (call.size // rows), cdiv(call.columns, FLOAT_COLUMNS))
+    return call.plan(Step(_kernel(name), grid, (256,), _arguments(call)))
+
+
+def _kernel(name: str) -> Kernel:
+    return source.kernel("sparse/blocks.cu", name, **BlockSizes.define())
+
+
+def _arguments(call: BlockCall) -> tuple[Argument, ...]:
+    return (*call.pointers, Pointer(OUT), call.sizes)
 
 
 def _check(crow_indices: Any, col_indices: Any, values: Any, dense: Any) -> None:

@@ -24,6 +24,7 @@ from weft.ops.families.matmul.pipelined_model import (
     STORE,
     TURNED,
 )
+from weft.ops.families.matmul.pipelined_model import INSTRUCTION as DENSE_INSTRUCTION
 
 STEP_K = 64
 """K of a stage: 32 kept elements of each row."""
@@ -213,3 +214,48 @@ def blocks_time(
     work = 2 * blocks * size * size * columns / rate
     moved = itemsize * (blocks * size * size + rows * columns)
     return gpu.launch + max(work, moved / gpu.bandwidth)
+
+
+class PipelinedBlockTile(NamedTuple):
+    """A row of blocks of `size` and columns on Hopper; `resident` blocks share an SM."""
+
+    size: int
+    bn: int
+    stages: int
+    resident: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.size} x {self.bn}, pipelined"
+
+    @property
+    def threads(self) -> int:
+        """A warpgroup for each 64 rows, and one that copies."""
+        return 2 * self.size + 128
+
+    @property
+    def shared(self) -> int:
+        """Bytes of the stages, and of results that warps store."""
+        stage = 2 * STEP_K * (self.size + self.bn)
+        return 1024 + self.stages * stage + self.size // 16 * BLOCK_STAGED
+
+    def time(self, blocks: int, block_rows: int, columns: int, gpu: Target) -> float:
+        """Modelled seconds; rows of blocks share the SMs evenly."""
+        across = cdiv(columns, self.bn)
+        steps = blocks * across * (self.size // STEP_K)
+        rate = 2 * gpu.tf32 * REACH
+        products = 2 * self.size * (self.bn + DENSE_INSTRUCTION) * STEP_K / rate
+        read = 2 * STEP_K * (self.size + self.bn) / L2_RATE
+        over = OVER + STORE * self.size * self.bn
+        works = block_rows * across / (gpu.sms * self.resident)
+        return gpu.launch + steps * max(products, read) + works * over
+
+
+BLOCK_STAGED = 16 * 40 * 2
+"""Bytes through which a warp stores its results."""
+PIPELINED_BLOCKS = (
+    PipelinedBlockTile(64, 128, 4, 2),
+    PipelinedBlockTile(64, 256, 5),
+    PipelinedBlockTile(128, 128, 5),
+    PipelinedBlockTile(128, 256, 4),
+)
