@@ -139,6 +139,25 @@ def test_layers_of_16_bits() -> None:
     assert (half.double() - want).norm() < 2e-3 * want.norm()
 
 
+def test_evaluation_takes_the_kept_elements_once() -> None:
+    """Until the weight changes, or the layer is trained again."""
+    layer = torch.nn.Linear(16, 8)
+    with torch.no_grad():
+        layer.weight.copy_(weight(8, 16, 14))
+    weft.sparse.convert(layer).eval()
+    x = weight(3, 16, 15)
+    with torch.no_grad():
+        first = layer(x)
+        taken = layer._values()
+        assert layer._values() is taken and torch.equal(layer(x), first)
+        layer.weight.mul_(2)
+        torch.testing.assert_close(layer(x) - layer.bias, 2 * (first - layer.bias))
+        layer.weight.data.mul_(0.5)
+        layer.train().eval()
+        assert torch.equal(layer(x), first)
+    assert layer(x).requires_grad
+
+
 def test_a_state_contains_the_places() -> None:
     layer, other = (torch.nn.Linear(16, 8) for _ in range(2))
     for i, one in enumerate((layer, other)):
@@ -146,8 +165,10 @@ def test_a_state_contains_the_places() -> None:
             one.weight.copy_(weight(8, 16, 10 + i))
         weft.sparse.convert(one)
     other.load_state_dict(layer.state_dict())
+    new = weft.sparse.Linear(16, 8, bias=True)
+    new.load_state_dict(layer.state_dict())
     x = weight(3, 16, 12)
-    assert torch.equal(other(x), layer(x))
+    assert torch.equal(other(x), layer(x)) and torch.equal(new(x), layer(x))
 
 
 @pytest.mark.parametrize(
@@ -159,6 +180,7 @@ def test_a_state_contains_the_places() -> None:
         (lambda: weft.sparse.report(torch.ones(4, 4, dtype=torch.int32)), "torch.int32"),
         (lambda: weft.sparse.compress(torch.zeros(4, 20)), "K a multiple of 16"),
         (lambda: weft.sparse.convert(3), "model is not a module of PyTorch"),
+        (lambda: weft.sparse.Linear(24, 8), "in_features cannot be 2:4 sparse"),
     ],
 )
 def test_messages(call: Callable[[], Any], words: str) -> None:

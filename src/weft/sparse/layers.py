@@ -21,16 +21,28 @@ _SELECT, _EXPAND, _SPARSE_LINEAR, _LINEAR = map(
 class Linear(torch.nn.Linear):  # type: ignore[misc]
     """`torch.nn.Linear` whose weight keeps two of each four elements of a row.
 
-    `weft.sparse.convert` makes them. Which elements are kept is fixed: the buffer `metadata` has
-    their places, and `state_dict` contains it. float16 and bfloat16, also by torch.autocast, are
+    in_features is a multiple of 16. `weft.sparse.convert` makes such layers of others. Which
+    elements are kept is fixed: the buffer `metadata` has their places, and `state_dict` contains
+    it. float16 and bfloat16, also by torch.autocast, are
     computed by weft.ops.sparse_linear, other dtypes by weft.ops.linear with the kept elements.
+    In evaluation the kept elements are taken from the weight once, until it changes.
     """
 
     metadata: torch.Tensor
+    _taken: tuple[tuple[Any, ...], torch.Tensor] | None
+
+    def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
+        if in_features % SIXTEEN:
+            raise ArgumentError(
+                "weft.sparse.Linear: in_features cannot be 2:4 sparse",
+                got=str(in_features),
+                allowed=f"a multiple of {SIXTEEN}",
+            )
+        super().__init__(in_features, out_features, **options)
+        self._fix_places()
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        values = _SELECT(self.weight, self.metadata)
-        device = input.device.type
+        values, device = self._values(), input.device.type
         lowered = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) in HALF
         made: torch.Tensor
         if lowered or self.weight.dtype in HALF:
@@ -39,6 +51,32 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
             whole = _EXPAND(values, self.metadata)
             made = _LINEAR(input, whole, self.bias)
         return made
+
+    def train(self, mode: bool = True) -> Linear:
+        self._taken = None  # an optimiser may write to the data of a parameter, unseen
+        super().train(mode)
+        return self
+
+    def _fix_places(self) -> None:
+        """Prune the weight; the places that it keeps are those of the layer from now on."""
+        with torch.no_grad():
+            self.weight.copy_(prune(self.weight))
+        # Places, not elements, are compressed: an element that is kept may be 0.
+        places = kept_places(self.weight).float()
+        self.register_buffer("metadata", compress(places).metadata)
+        self._taken = None
+
+    def _values(self) -> torch.Tensor:
+        """The kept elements of the weight."""
+        weight, metadata = self.weight, self.metadata
+        recorded = torch.is_grad_enabled() and weight.requires_grad
+        if self.training or recorded or torch.compiler.is_compiling() or weight.is_inference():
+            made: torch.Tensor = _SELECT(weight, metadata)
+            return made
+        state = weight.dtype, *((x.data_ptr(), x._version) for x in (weight, metadata))
+        if self._taken is None or self._taken[0] != state:
+            self._taken = state, _SELECT(weight, metadata)
+        return self._taken[1]
 
 
 def convert(model: Any) -> Any:
@@ -51,15 +89,6 @@ def convert(model: Any) -> Any:
         )
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.in_features % SIXTEEN == 0:
-            _convert(layer)
+            layer.__class__ = Linear
+            layer._fix_places()
     return model
-
-
-def _convert(layer: torch.nn.Linear) -> None:
-    with torch.no_grad():
-        layer.weight.copy_(prune(layer.weight))
-    places = kept_places(layer.weight)
-    # Places, not elements, are compressed: an element that is kept may be 0.
-    metadata = compress(places.float()).metadata
-    layer.__class__ = Linear
-    layer.register_buffer("metadata", metadata)
