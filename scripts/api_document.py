@@ -54,7 +54,7 @@ SECTIONS = {
     ),
 }
 """Title -> (module, its names in the order of the document)."""
-MADE_BY_USERS = ("Case", "Contender", "Op")
+MADE_BY_USERS = ("Case", "Contender", "Linear", "Op")
 """Classes whose constructor is public; all others are results."""
 _FIELD = re.compile(r"(?P<names>[a-z]\w*(?:,? \w+)*?) {2,}(?P<text>\S.*)")
 

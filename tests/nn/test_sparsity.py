@@ -38,6 +38,8 @@ def test_equal_and_undefined_elements() -> None:
     assert weft.sparse.prune(torch.ones(1, 4)).tolist() == [[1, 1, 0, 0]]
     odd = weft.sparse.prune(torch.tensor([[5.0, 6.0, float("nan"), 7.0]]))
     assert odd[0, 2].isnan() and odd[0, 3] == 7
+    infinite = weft.sparse.prune(torch.full((1, 4), -torch.inf))
+    assert infinite.tolist() == [[-torch.inf, -torch.inf, 0, 0]]
 
 
 def test_permutations_keep_more() -> None:

@@ -21,11 +21,18 @@ _SELECT, _EXPAND, _SPARSE_LINEAR, _LINEAR = map(
 class Linear(torch.nn.Linear):  # type: ignore[misc]
     """`torch.nn.Linear` whose weight keeps two of each four elements of a row.
 
-    in_features is a multiple of 16. `weft.sparse.convert` makes such layers of others. Which
-    elements are kept is fixed: the buffer `metadata` has their places, and `state_dict` contains
-    it. float16 and bfloat16, also by torch.autocast, are
-    computed by weft.ops.sparse_linear, other dtypes by weft.ops.linear with the kept elements.
-    In evaluation the kept elements are taken from the weight once, until it changes.
+    in_features   a multiple of 16
+    out_features  features of the result
+    options       those of torch.nn.Linear: bias, device, dtype
+
+    `weft.sparse.convert` makes such layers of others. The places that are kept are fixed: the
+    buffer `metadata` has them, and `state_dict` contains it. float16 and bfloat16, also by
+    torch.autocast, are computed by weft.ops.sparse_linear, other dtypes by weft.ops.linear with
+    the kept elements. In evaluation these are taken from the weight once, until it changes.
+
+    >>> layer = weft.sparse.Linear(32, 8, dtype=torch.float16)
+    >>> layer(torch.ones(2, 32, dtype=torch.float16)).shape
+    torch.Size([2, 8])
     """
 
     metadata: torch.Tensor
@@ -42,6 +49,7 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
         self._fix_places()
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Return input weightᵀ + bias."""
         values, device = self._values(), input.device.type
         lowered = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) in HALF
         made: torch.Tensor
@@ -53,6 +61,7 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
         return made
 
     def train(self, mode: bool = True) -> Linear:
+        """Switch between training and evaluation, as torch.nn.Module.train."""
         self._taken = None  # an optimiser may write to the data of a parameter, unseen
         super().train(mode)
         return self

@@ -61,22 +61,25 @@ def prune(weight: Any, permute: bool = False) -> Any:
     """Keep two of four; see `weft.sparse.prune`."""
     check_weight("prune", weight)
     if not permute:
-        return weight.detach() * kept_places(weight)
+        return _pruned(weight.detach())
     order = permutation(weight)
-    chosen = weight.detach()[:, order]
-    return chosen * kept_places(chosen), order
+    return _pruned(weight.detach()[:, order]), order
 
 
 def report(weight: Any) -> SparsityReport:
     """Measure what `prune` keeps; see `weft.sparse.report`."""
     check_weight("report", weight)
     wide = weight.detach().double()
-    pruned = wide * kept_places(weight)
+    pruned = _pruned(wide)
     total, norm = float(wide.abs().sum()), float(wide.norm())
     kept = float(pruned.abs().sum()) / total if total else 1.0
     error = float((wide - pruned).norm()) / norm if norm else 0.0
     zeros = float((wide == 0).double().mean()) if wide.numel() else 0.0
     return SparsityReport(kept, error, zeros)
+
+
+def _pruned(weight: Any) -> Any:
+    return weight.masked_fill(~kept_places(weight), 0)
 
 
 def kept_places(weight: Any) -> Any:
