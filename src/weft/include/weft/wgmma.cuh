@@ -125,6 +125,12 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 }
 
 // ---- products ----------------------------------------------------------------------------------
+// True for __half: instructions name their types.
+template <class T>
+constexpr bool IS_HALF = false;
+template <>
+constexpr bool IS_HALF<__half> = true;
+
 // wgmma<T, A_COLUMNS, B_COLUMNS>(c, a, b, accumulate) multiplies 64 rows of A and 8 N columns of B
 // over 16 elements of K: c += a b, or c = a b without `accumulate`. Descriptors are those of
 // wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are a multiple of 8,
@@ -132,10 +138,6 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 //
 // wgmma_left<T, B_COLUMNS>(c, a, b, accumulate) is the same with A in registers, as fragments of
 // mma<T>. Without these arguments it is c += a b with B as wgmma_columns.
-template <class T>
-constexpr bool IS_HALF = false;
-template <>
-constexpr bool IS_HALF<__half> = true;
 #if WEFT_HAS_WGMMA
 // The registers of so many accumulators as text, and as operands.
 #define WEFT_R1 "%0,%1,%2,%3"
