@@ -108,9 +108,9 @@ DEFINITIONS = (
         doc="""x weightᵀ + bias for a weight that keeps two of each four elements along K.
 
         values [N, K / 2] and metadata are those of weft.sparse.compress(weight); x is […, K], and
-        K a multiple of 16. Elements are float16 or bfloat16; sums are float32. The tensor cores of
-        GPUs from compute capability 8.0 on take such weights at twice the rate of whole ones.
-        There are gradients for x, values and bias; they are products with the whole weight.
+        K a multiple of 16. Elements are float16 or bfloat16; sums are float32. It needs tensor
+        cores that take sparse operands: GPUs from compute capability 8.0 on. There are gradients
+        for x, values and bias; they are products with the whole weight.
         """,
         fake=lambda x, values, metadata, bias=None: x.new_empty((*x.shape[:-1], values.shape[0])),
         candidates=candidates,
