@@ -42,7 +42,7 @@ def prune(weight: Any, permute: bool = False) -> Any:
              permutation): column i of the pruned weight was column permutation[i], and a layer
              gets x[..., permutation]
 
-    >>> weft.sparse.prune(torch.tensor([[1.0, -4.0, 3.0, 2.0]]))
+    >>> print(weft.sparse.prune(torch.tensor([[1.0, -4.0, 3.0, 2.0]])))
     tensor([[ 0., -4.,  3.,  0.]])
     """
     return bind.with_torch("weft.sparse.pruning").prune(weight, permute)
@@ -66,8 +66,8 @@ def compress(weight: torch.Tensor) -> SemiStructured:
     weight  [N, K], K a multiple of 16; at most two of each four neighbours in a row are not 0
 
     >>> weight = weft.sparse.prune(torch.ones(8, 16, dtype=torch.float16))
-    >>> weft.sparse.compress(weight).values.shape
-    torch.Size([8, 8])
+    >>> print(list(weft.sparse.compress(weight).values.shape))
+    [8, 8]
     """
     made: SemiStructured = bind.with_torch("weft.sparse.semi_structured").compress(weight)
     return made
@@ -84,7 +84,7 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
     is not kept is 0. Subclasses of layers stay as they are.
 
     >>> model = weft.sparse.convert(torch.nn.Sequential(torch.nn.Linear(16, 8).half()))
-    >>> int((model[0].weight != 0).sum())
+    >>> print(int((model[0].weight != 0).sum()))
     64
     """
     made: torch.nn.Module = bind.with_torch("weft.sparse.layers").convert(model)
