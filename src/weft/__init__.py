@@ -36,6 +36,7 @@ from weft.errors import (
 
 if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
     from weft import init, nn, ops, optim, quant, sanitizer
+    from weft import init, nn, ops, optim, sanitizer, sparse
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
     from weft.debug import Breakpoint, Debugger, breakpoint
@@ -98,6 +99,8 @@ _PACKAGES = (
     "report",
     "sanitizer",
     "source",
+    "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "report",
+    "sanitizer", "source", "sparse",
 )  # fmt: skip
 """Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
 
@@ -215,6 +218,7 @@ __all__ = [
     "sanitize",
     "sanitizer",
     "schedule",
+    "sparse",
     "surface",
     "synchronize",
     "tensor_map",

@@ -125,6 +125,12 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 }
 
 // ---- products ----------------------------------------------------------------------------------
+// True for __half: instructions name their types.
+template <class T>
+constexpr bool IS_HALF = false;
+template <>
+constexpr bool IS_HALF<__half> = true;
+
 // wgmma<T, A_COLUMNS, B_COLUMNS>(c, a, b, accumulate) multiplies 64 rows of A and 8 N columns of B
 // over 16 elements of K: c += a b, or c = a b without `accumulate`. Descriptors are those of
 // wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are a multiple of 8,
@@ -229,10 +235,6 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
             WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "1");               \
         else WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5, "0");              \
     }
-template <class T>
-constexpr bool IS_HALF = false;
-template <>
-constexpr bool IS_HALF<__half> = true;
 // Calls X for each width: the registers of its accumulators as text and as operands, and the names
 // of the operands that follow them.
 #define WEFT_WIDTHS(X)                                                           \
