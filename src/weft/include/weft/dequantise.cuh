@@ -27,56 +27,61 @@ __device__ inline unsigned as_word(Pair pair) {
     return *reinterpret_cast<unsigned*>(&pair);
 }
 
-// Converts the eight weights of a word, which are numbered by their bits: to[i] has weights i and
-// i + 4. The bits of a weight are the last ones of 1024 (__half), or of 128 (__nv_bfloat16).
+// The number whose last bits become those of a weight, twice: 1024 or 128. An instruction takes one
+// literal only, and the other one is the mask of the weights: see Dequantiser.
 template <class T>
-__device__ inline void dequantise_int4(unsigned* to, unsigned from);
+constexpr unsigned MAGIC = 0x64006400;
+template <>
+constexpr unsigned MAGIC<__nv_bfloat16> = 0x43004300;
+
+// Converts the eight weights of a word, which are numbered by their bits: to[i] has weights i and
+// i + 4.
+template <class T>
+__device__ inline void dequantise_int4(unsigned* to, unsigned from, unsigned magic);
 
 template <>
-__device__ inline void dequantise_int4<__half>(unsigned* to, unsigned from) {
+__device__ inline void dequantise_int4<__half>(unsigned* to, unsigned from, unsigned magic) {
     __half2 offset = __float2half2_rn(1024 + 8), high = __float2half2_rn(-(64 + 8));
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
         unsigned word = from >> i * 4;
-        to[i] = as_word(__hsub2(as_half2((word & 0x000f000f) | 0x64006400), offset));
+        to[i] = as_word(__hsub2(as_half2((word & 0x000f000f) | magic), offset));
         // Four bits further up they count 16 times as much.
-        __half2 times_16 = as_half2((word & 0x00f000f0) | 0x64006400);
+        __half2 times_16 = as_half2((word & 0x00f000f0) | magic);
         to[i + 1] = as_word(__hfma2(times_16, __float2half2_rn(1.0f / 16), high));
     }
 }
 template <>
-__device__ inline void dequantise_int4<__nv_bfloat16>(unsigned* to, unsigned from) {
+__device__ inline void dequantise_int4<__nv_bfloat16>(unsigned* to, unsigned from, unsigned magic) {
     __nv_bfloat162 offset = __float2bfloat162_rn(128 + 8);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         unsigned word = from >> i * 4;
-        to[i] = as_word(__hsub2(as_bfloat162((word & 0x000f000f) | 0x43004300), offset));
+        to[i] = as_word(__hsub2(as_bfloat162((word & 0x000f000f) | magic), offset));
     }
 }
 
 // Converts the four signed bytes of a word: to[i] has weights 2 i and 2 i + 1.
 template <class T>
-__device__ inline void dequantise_int8(unsigned* to, unsigned from);
+__device__ inline void dequantise_int8(unsigned* to, unsigned from, unsigned magic);
 
 template <>
-__device__ inline void dequantise_int8<__half>(unsigned* to, unsigned from) {
+__device__ inline void dequantise_int8<__half>(unsigned* to, unsigned from, unsigned magic) {
     unsigned plus_128 = from ^ 0x80808080;
     __half2 offset = __float2half2_rn(1024 + 128);
-    to[0] = as_word(__hsub2(as_half2(__byte_perm(plus_128, 0x64646464, 0x4140)), offset));
-    to[1] = as_word(__hsub2(as_half2(__byte_perm(plus_128, 0x64646464, 0x4342)), offset));
+    to[0] = as_word(__hsub2(as_half2(__byte_perm(plus_128, magic, 0x5150)), offset));
+    to[1] = as_word(__hsub2(as_half2(__byte_perm(plus_128, magic, 0x5352)), offset));
 }
 template <>
-__device__ inline void dequantise_int8<__nv_bfloat16>(unsigned* to, unsigned from) {
-    // 128 has too few bits after it: the bytes become the last bits of 2^23, a float. The upper
-    // halves of the differences hold all of their digits.
-    unsigned plus_128 = from ^ 0x80808080, bits[4];
+__device__ inline void dequantise_int8<__nv_bfloat16>(unsigned* to, unsigned from, unsigned magic) {
+    // 128 has seven bits after it, and the next one doubles it: the lower bits of a weight in 128,
+    // less 128 or, where it is negative, 256.
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        unsigned number = __byte_perm(plus_128, 0x4b000000, 0x7540 + i);
-        bits[i] = __float_as_uint(__uint_as_float(number) - (8388608.0f + 128));
+    for (int i = 0; i < 2; ++i) {
+        unsigned pair = __byte_perm(from, 0, i ? 0x4342 : 0x4140);
+        unsigned low = (pair & 0x007f007f) | magic, sign = (pair & 0x00800080) | magic;
+        to[i] = as_word(__hsub2(as_bfloat162(low), as_bfloat162(sign)));
     }
-    to[0] = __byte_perm(bits[0], bits[1], 0x7632);
-    to[1] = __byte_perm(bits[2], bits[3], 0x7632);
 }
 
 // Converts two numbers of e4m3, in the lower half of a word, to two __half.
@@ -117,19 +122,24 @@ __device__ inline void dequantise_fp8(unsigned* to, unsigned from) {
     }
 }
 
-// Converts eight weights to four words of two elements. Element i of `arrange` below is the element
-// of x that the weight at the same place multiplies.
+// Converts eight weights to four words of two elements, in the order of `arrange` below. `magic` is
+// MAGIC<T>. A kernel with loops gets it as an argument: the compiler loads a literal anew for each
+// weight.
 template <Weights F, class T>
-__device__ inline void dequantise(unsigned (&to)[4], const unsigned* from) {
-    if constexpr (F == Weights::INT4) dequantise_int4<T>(to, from[0]);
-    else
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-            if constexpr (F == Weights::INT8) dequantise_int8<T>(to + 2 * i, from[i]);
-            else dequantise_fp8<F, T>(to + 2 * i, from[i]);
-}
+struct Dequantiser {
+    unsigned magic = MAGIC<T>;
 
-// Puts eight neighbouring elements of 16 bits into the order of eight weights of `dequantise`.
+    __device__ void convert(unsigned (&to)[4], const unsigned* from) const {
+        if constexpr (F == Weights::INT4) dequantise_int4<T>(to, from[0], magic);
+        else
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                if constexpr (F == Weights::INT8) dequantise_int8<T>(to + 2 * i, from[i], magic);
+                else dequantise_fp8<F, T>(to + 2 * i, from[i]);
+    }
+};
+
+// Puts eight neighbouring elements of 16 bits into the order of eight weights of a Dequantiser.
 template <Weights F>
 __device__ inline void arrange(unsigned (&to)[4], const unsigned* from) {
 #pragma unroll
@@ -139,7 +149,7 @@ __device__ inline void arrange(unsigned (&to)[4], const unsigned* from) {
                     : from[i];
 }
 
-// Returns weight i of eight that `dequantise` has converted to __half.
+// Returns weight i of eight that a Dequantiser has converted to __half.
 template <Weights F>
 __device__ inline float weight_at(const unsigned (&words)[4], int i) {
     return F == Weights::INT4 ? unpack<__half>(words[i % 4], i / 4)

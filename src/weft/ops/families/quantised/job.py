@@ -42,6 +42,11 @@ FORMATS = {
 }
 
 
+MAGIC = {torch.float16: 0x64006400, torch.bfloat16: 0x43004300}
+"""Numbers of weft/dequantise.cuh. Kernels are given them, because the compiler loads a literal anew
+for each weight."""
+
+
 @dataclass(frozen=True)
 class QuantisedWeight:
     """A weight [N, K] in groups along K.
@@ -98,12 +103,18 @@ class QuantisedWeight:
         return 8 if self.k % 8 == 0 and self.aligned % self.format.eight == 0 else 1
 
     def problem(
-        self, m: int = 0, x_row: int = 0, bias_n: int = 0, splits: int = 1, each: int = 0
+        self,
+        m: int = 0,
+        x_row: int = 0,
+        bias_n: int = 0,
+        bits: int = 0,
+        splits: int = 1,
+        each: int = 0,
     ) -> bytes:
         """The struct that the kernels take."""
         magic, shift = _division(self.group) if self.groups > 1 else (0, 0)
         return QuantisedProblem(
-            m, self.n, self.k, self.groups, self.group, magic, shift, splits, each or self.k,
+            m, self.n, self.k, self.groups, self.group, magic, shift, bits, splits, each or self.k,
             x_row, self.row, *self.strides, bias_n,
         ).pack()  # fmt: skip
 
@@ -159,7 +170,8 @@ class QuantisedJob:
 
     def problem(self, splits: int = 1, each: int = 0) -> bytes:
         """The struct that the kernels take."""
-        return self.weight.problem(self.m, self.pitch, self.bias or 0, splits, each)
+        bits = MAGIC.get(self.dtype, 0)
+        return self.weight.problem(self.m, self.pitch, self.bias or 0, bits, splits, each)
 
 
 def job_of(request: Request) -> QuantisedJob:

@@ -45,31 +45,37 @@ def dequantise_time(weight: QuantisedWeight, dtype: torch.dtype, gpu: Target) ->
 class Skinny(NamedTuple):
     """Times of `skinny`.
 
-    resident  warps that an SM holds, with `ahead` steps of weights in registers
-    rates     weights that an SM converts and multiplies per second, by the bits of a weight
+    resident  warps that an SM holds, by the loads of weights that a lane has under way
+    weight    seconds of an SM for a weight, by its bits: the conversion and the product
+    x         seconds of an SM for an element of x that is read again for a pair of rows
     warp      seconds of an SM for a warp, once: its first weights, its sums
     """
 
     resident: dict[int, int]
-    rates: dict[int, float]
+    weight: dict[int, float]
+    x: float
     warp: float
 
-    def time(self, job: QuantisedJob, gpu: Target, blocks: int, step: int, ahead: int) -> float:
+    def time(
+        self, job: QuantisedJob, gpu: Target, blocks: int, step: int, pairs: int, ahead: int
+    ) -> float:
         """Modelled seconds of so many blocks, whose warps read `step` of K at once."""
         weight = job.weight
-        warps = min(self.resident[ahead], 8 * cdiv(blocks, gpu.sms))
-        under_way = min(blocks, gpu.sms) * warps * ahead * 1024
-        memory = MEMORY_TIME * weight.size / min(gpu.bandwidth, under_way / LATENCY)
         most = cdiv(blocks, gpu.sms)  # of an SM
+        loads = 2 * pairs * ahead
+        warps = min(self.resident[loads], 8 * most)
+        under_way = min(blocks, gpu.sms) * warps * loads * 512
+        memory = MEMORY_TIME * weight.size / min(gpu.bandwidth, under_way / LATENCY)
+        padded = weight.n * cdiv(weight.k, step) * step / gpu.sms
+        work = padded * (self.weight[weight.format.bits] + self.x / (2 * pairs))
         tail = most * gpu.sms / blocks if most > 1 else 1.0
-        padded = cdiv(weight.k, step) * step / weight.k
-        work = weight.n * weight.k * padded / (gpu.sms * self.rates[weight.format.bits])
-        once = 8 * most * self.warp
         waste: float = tail**0.5
-        return gpu.launch + OVERHEAD + max(memory, work) * waste + once
+        return gpu.launch + OVERHEAD + max(memory, work) * waste + 8 * most * self.warp
 
 
-SKINNY = Skinny(resident={2: 24, 4: 16}, rates={4: 100e9, 8: 70e9}, warp=30e-9)
+SKINNY = Skinny(
+    resident={4: 32, 8: 16}, weight={4: 9e-12, 8: 13e-12}, x=5e-12, warp=30e-9
+)  # fmt: skip
 
 
 class QuantisedTile(NamedTuple):

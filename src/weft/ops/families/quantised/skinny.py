@@ -20,8 +20,8 @@ WARPS = 8
 """Warps of a block."""
 SHARES = (1, 2, 4, 8)
 """Warps that share the K of a row."""
-AHEAD = (2, 4)
-"""Steps whose weights a lane has under way."""
+AHEAD = ((1, 2), (1, 4), (2, 2))
+"""Pairs of rows of a lane, and steps whose weights it has under way."""
 
 
 class SkinnyLaunch(NamedTuple):
@@ -29,12 +29,14 @@ class SkinnyLaunch(NamedTuple):
 
     tokens  that it is compiled for
     units   eights of weights that a lane loads at once
+    pairs   of rows of a lane
     share   warps that share a row
     ahead   steps whose weights are under way
     """
 
     tokens: int
     units: int
+    pairs: int
     share: int
     ahead: int
 
@@ -43,8 +45,17 @@ class SkinnyLaunch(NamedTuple):
         """Weights of a row that a warp reads at once."""
         return 32 * self.units * (MOST // self.tokens)
 
+    @property
+    def rows(self) -> int:
+        """Rows of a warp."""
+        return 2 * self.pairs * self.tokens
+
+    def takes(self, weight: QuantisedWeight) -> bool:
+        """True if there are rows for a warp, and steps of a row for each warp that shares it."""
+        return weight.n >= self.rows and (self.share == 1 or self.share * self.step <= weight.k)
+
     def blocks(self, weight: QuantisedWeight) -> int:
-        return cdiv(weight.n, WARPS // self.share * 2 * self.tokens)
+        return cdiv(weight.n, WARPS // self.share * self.rows)
 
 
 def units_of(weight: QuantisedWeight) -> int:
@@ -63,27 +74,27 @@ def candidates(job: QuantisedJob, gpu: Target) -> list[Candidate]:
     if job.m > MOST or not units:
         return []
     tokens = next(t for t in (1, 2, 4, 8) if job.m <= t)
-    made = [SkinnyLaunch(tokens, units, share, ahead) for share in SHARES for ahead in AHEAD]
-    least = made[0].step  # more warps than a row has steps would wait for the others
-    return [
-        _candidate(job, gpu, s) for s in made if s.share == 1 or s.share * least <= job.weight.k
+    made = [
+        SkinnyLaunch(tokens, units, pairs, share, ahead)
+        for share in SHARES
+        for pairs, ahead in AHEAD
     ]
+    return [_candidate(job, gpu, launch) for launch in made if launch.takes(job.weight)]
 
 
 def _candidate(job: QuantisedJob, gpu: Target, launch: SkinnyLaunch) -> Candidate:
-    cost = job.copy_time + model.SKINNY.time(
-        job, gpu, launch.blocks(job.weight), launch.step * launch.share, launch.ahead
-    )
-    name = f"skinny, {launch.ahead} ahead"
+    blocks, step = launch.blocks(job.weight), launch.step * launch.share
+    cost = model.SKINNY.time(job, gpu, blocks, step, launch.pairs, launch.ahead)
+    name = f"skinny, {2 * launch.pairs} rows, {launch.ahead} ahead"
     name += f", {launch.share} warps a row" if launch.share > 1 else ""
     why = f"{job.m} tokens: memory is the limit, {job.weight.size:,} bytes"
-    return Candidate(name, cost, why, functools.partial(_plan, job, launch))
+    return Candidate(name, job.copy_time + cost, why, functools.partial(_plan, job, launch))
 
 
 def _plan(job: QuantisedJob, launch: SkinnyLaunch) -> Plan:
     weight = job.weight
     types = (source.ctype(job.dtype), source.ctype(weight.scale))
-    words = (*launch, weight.groups > 1, weight.has_zero)
+    words = (*launch, weight.k % launch.step == 0, weight.groups > 1, weight.has_zero)
     name = source.template("skinny", f"Weights::{weight.format.name}", *types, *words)
     kernel = source.kernel("quantised/skinny.cu", name, **QuantisedProblem.define())
     args = (*job.arguments, job.problem())

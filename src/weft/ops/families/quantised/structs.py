@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from weft.kernels.structs import Int, LongLong, Struct
+from weft.kernels.structs import Int, LongLong, Struct, Unsigned
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class QuantisedProblem(Struct):
     group: Annotated[Int, "weights that share a scale"]
     magic: Annotated[Int, "of the division by `group`; see weft/problem.cuh"]
     shift: Int
+    bits: Annotated[Unsigned, "MAGIC of weft/dequantise.cuh"]
     splits: Annotated[Int, "parts of K"]
     each: Annotated[Int, "K of a part"]
     x_row: LongLong

@@ -49,7 +49,7 @@ __device__ inline Vector<float, EACH> read_weights(const unsigned char* row, int
     } else {
         from[0] = F == Weights::INT4 ? *at >> k % 2 * 4 : *at;
     }
-    dequantise<F, __half>(words, from);
+    Dequantiser<F, __half>().convert(words, from);
     Vector<float, EACH> weights;
 #pragma unroll
     for (int i = 0; i < EACH; ++i) weights[i] = weight_at<F>(words, i);

@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(ROWS / FRAGMENTS * 2)
 #pragma unroll
             for (int i = 0; i < COLUMNS * 4; ++i) ones[i] = 0;
     };
+    const Dequantiser<F, T> weights{p.bits};
     const unsigned all_ones[4] = {ONES<T>, ONES<T>, ONES<T>, ONES<T>};
     auto multiply = [&](const unsigned char* stage, int chunk) {
         unsigned a[FRAGMENTS][2][4];
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(ROWS / FRAGMENTS * 2)
             auto from = load<WORDS>(
                 reinterpret_cast<const unsigned*>(at + (chunk * 4 + lane % 4) * 4 * WORDS));
             unsigned eight[4];
-            dequantise<F, T>(eight, &from[0]);
+            weights.convert(eight, &from[0]);
 #pragma unroll
             for (int i = 0; i < 4; ++i) a[f / 2][i / 2][i % 2 * 2 + f % 2] = eight[i];
         }
