@@ -21,6 +21,14 @@ def test_load_and_store(ctype: str, n: int) -> None:
     np.testing.assert_array_equal(y, x)
 
 
+@pytest.mark.parametrize(("ctype", "n"), [("float", 1), ("short", 4), ("unsigned char", 16)])
+def test_loads_past_the_l1_cache(ctype: str, n: int) -> None:
+    x = random(n).integers(0, 100, 8 * n).astype(TYPES[ctype])
+    y = np.zeros_like(x)
+    run("vector", f"copy_once<{ctype}, {n}>", (1, 8), x, y)
+    np.testing.assert_array_equal(y, x)
+
+
 @pytest.mark.parametrize(("ctype", "n"), [("short", 4), ("short", 1), ("double", 2)])
 def test_fill(ctype: str, n: int) -> None:
     x = np.arange(1, 4).astype(TYPES[ctype])

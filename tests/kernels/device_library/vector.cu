@@ -3,6 +3,12 @@
 
 using namespace weft;
 
+// Vectors of N elements, past the L1 cache.
+template <class T, int N>
+__global__ void copy_once(const T* x, T* y) {
+    store(y + threadIdx.x * N, load_once<N>(x + threadIdx.x * N));
+}
+
 // y[i] = x[i], N at a time, by both stores in turn.
 template <class T, int N>
 __global__ void copy(const T* x, T* y, int n) {

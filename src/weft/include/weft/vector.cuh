@@ -17,6 +17,32 @@ __device__ inline Vector<T, N> load(const T* p) {
     return *reinterpret_cast<const Vector<T, N>*>(p);
 }
 
+// Loads N elements of 4, 8 or 16 bytes together from global memory. They are read once, so they do
+// not enter the L1 cache, where they would take the place of others.
+template <int N, class T>
+__device__ inline Vector<T, N> load_once(const T* p) {
+    Vector<T, N> v;
+    unsigned* word = reinterpret_cast<unsigned*>(&v);
+    size_t at = __cvta_generic_to_global(p);
+    static_assert(sizeof(v) == 4 || sizeof(v) == 8 || sizeof(v) == 16, "4, 8 or 16 bytes");
+    if constexpr (sizeof(v) == 16)
+        asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                     : "l"(at)
+                     : "memory");
+    else if constexpr (sizeof(v) == 8)
+        asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                     : "=r"(word[0]), "=r"(word[1])
+                     : "l"(at)
+                     : "memory");
+    else
+        asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];"
+                     : "=r"(word[0])
+                     : "l"(at)
+                     : "memory");
+    return v;
+}
+
 // Stores N elements. `p` is aligned as Vector<T, N> is. The compiler may split the store.
 template <class T, int N>
 __device__ inline void store(T* p, const Vector<T, N>& v) {

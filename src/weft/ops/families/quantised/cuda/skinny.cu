@@ -1,0 +1,137 @@
+// Weight-only products with up to eight tokens: memory-bound, each weight is read once, straight to
+// registers. Tensor cores multiply, with the weights as A and the tokens as B, so that a weight
+// costs about two instructions of a lane whatever the number of tokens.
+//
+// Where there are fewer than eight tokens, the eight columns of B are slices of K as well: column
+// c holds token c / SLICES and slice c % SLICES. Row r of A holds slice r % SLICES of a row of the
+// weight. Results whose slices differ are dropped, and the others are added. A warp thus reads
+// SLICES * 64 bytes that are neighbours, and the k of a lane's weights are those of its x.
+#include <weft/mma.cuh>
+#include "problem.cuh"
+
+// UNITS    eights of weights in a load
+// PAIRS    pairs of rows of a lane, each a row of both halves of A: they share what is read of x
+// SHARE    warps of a block that share a row
+// AHEAD    steps whose weights are under way
+// WHOLE    K is a multiple of what a warp reads of a row in a step
+// GROUPED  sums of each step have a scale of their own; else a row has one
+template <Weights F, class T, class S, int TOKENS, int UNITS, int PAIRS, int SHARE, int AHEAD,
+          bool WHOLE, bool GROUPED, bool ZERO>
+__global__ void __launch_bounds__(256)
+    skinny(const T* x, const void* weight, const S* scales, const S* zeros, const T* bias, T* y,
+           const __grid_constant__ QuantisedProblem p) {
+    constexpr int SLICES = 8 / TOKENS, EACH = 2 * PAIRS, ROWS = EACH * TOKENS, TEAMS = 8 / SHARE;
+    constexpr int LANE = 8 * UNITS, CHUNK = 4 * LANE, STEP = CHUNK * SLICES * SHARE;
+    constexpr int WORDS = UNITS * WEIGHT_WORDS<F>;
+    __shared__ float sums[8][TOKENS][ROWS];
+    wait_for_kernels();
+    start_next_kernel();
+    int lane = lane_index(), warp = warp_index(), slice = lane / 4 % SLICES;
+    int token = lane / 4 / SLICES, begin = warp % SHARE * SLICES * CHUNK;
+    int steps = ceil_div(max(p.K - begin, 0), STEP);
+    // The last warps begin earlier, so that all rows of a lane are as far apart: few registers hold
+    // their addresses.
+    int first = min(int(blockIdx.x * TEAMS + warp / SHARE) * ROWS, p.N - ROWS) + token;
+    const unsigned char* from = row_of(weight, p, first);
+    const S *scale = scales + first * p.scale_n, *zero = ZERO ? zeros + first * p.zero_n : nullptr;
+    Vector<unsigned, WORDS> ahead[AHEAD][EACH];
+    Group<S> groups[AHEAD][EACH];
+    // All lanes of a warp take part in mma: they count steps, and x is 0 past the last k.
+    auto fetch = [&](int set, int k, int left) {
+        bool inside = WHOLE ? left > 0 : k < p.K;
+        int group = GROUPED && inside ? group_of(k, p) : 0;
+#pragma unroll
+        for (int r = 0; r < EACH; ++r) {
+            auto* at = from + (F == Weights::INT4 ? k / 2 : k) + r * TOKENS * p.weight_row;
+            if (inside) ahead[set][r] = load_once<WORDS>(reinterpret_cast<const unsigned*>(at));
+            else if (!WHOLE) ahead[set][r] = fill<WORDS>(0u);
+            if constexpr (GROUPED)
+                if (inside || !WHOLE) groups[set][r].read(scale, zero, p, r * TOKENS, group);
+        }
+    };
+    float total[PAIRS][4] = {}, part[PAIRS][4] = {}, ones[4] = {};
+    auto flush = [&](const Group<S>(&group)[EACH]) {
+#pragma unroll
+        for (int i = 0; i < PAIRS * 4; ++i) {
+            float& sum = part[i / 4][i % 4];
+            total[i / 4][i % 4] += group[i / 2].sum(sum, ZERO ? ones[i % 4] : 0);
+            sum = 0;
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) ones[j] = 0;
+    };
+    const T* mine = x + token * p.x_row;
+    const Dequantiser<F, T> weights{p.bits};
+    const unsigned all_ones[4] = {ONES<T>, ONES<T>, ONES<T>, ONES<T>};
+    auto multiply = [&](int set, int k) {
+#pragma unroll
+        for (int u = 0; u < UNITS; ++u) {
+            Vector<unsigned, 4> eight;
+            bool inside = (WHOLE || k + u * 8 < p.K) && (TOKENS == 1 || token < p.M);
+            if (inside) eight = load<4>(reinterpret_cast<const unsigned*>(mine + k + u * 8));
+            else eight = fill<4>(0u);
+            unsigned b[4];
+            arrange<F>(b, &eight[0]);
+#pragma unroll
+            for (int pair = 0; pair < PAIRS; ++pair) {
+                unsigned low[4], high[4];
+                weights.convert(low, &ahead[set][2 * pair][u * WEIGHT_WORDS<F>]);
+                weights.convert(high, &ahead[set][2 * pair + 1][u * WEIGHT_WORDS<F>]);
+#pragma unroll
+                for (int i = 0; i < 4; i += 2) {
+                    unsigned a[4] = {low[i], high[i], low[i + 1], high[i + 1]};
+                    mma<T>(part[pair], a, b + i);
+                }
+            }
+            if constexpr (ZERO) mma<T>(ones, all_ones, b), mma<T>(ones, all_ones, b + 2);
+        }
+        if constexpr (GROUPED) flush(groups[set]);
+    };
+    int k = begin + slice * CHUNK + lane % 4 * LANE;
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) fetch(i, k + i * STEP, steps - i);
+    for (; steps > 0; steps -= AHEAD)
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            if (i < steps) multiply(i, k);
+            fetch(i, k + AHEAD * STEP, steps - AHEAD - i);
+            k += STEP;
+        }
+    if constexpr (!GROUPED) {
+        Group<S> group[EACH];
+#pragma unroll
+        for (int r = 0; r < EACH; ++r) group[r].read(scale, zero, p, r * TOKENS, 0);
+        flush(group);
+    }
+    // The results of a lane: of its rows, in columns 2 t and 2 t + 1.
+#pragma unroll
+    for (int r = 0; r < EACH; ++r) {
+        float value[2] = {total[r / 2][r % 2 * 2], total[r / 2][r % 2 * 2 + 1]};
+        int column = lane % 4 * 2;
+        if constexpr (SLICES > 1) {
+            value[0] = column % SLICES == slice ? value[0] : 0;
+            value[0] += (column + 1) % SLICES == slice ? value[1] : 0;
+#pragma unroll
+            for (int mask = 1; mask < SLICES / 2; mask *= 2)
+                value[0] += shuffle_xor(value[0], mask);
+#pragma unroll
+            for (int mask = 4; mask < 4 * SLICES; mask *= 2)
+                value[0] += shuffle_xor(value[0], mask);
+            if (slice == 0 && column % SLICES == 0)
+                sums[warp][column / SLICES][token + r * TOKENS] = value[0];
+        } else {
+#pragma unroll
+            for (int j = 0; j < 2; ++j) sums[warp][column + j][token + r * TOKENS] = value[j];
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < TEAMS * ROWS * TOKENS; i += 256) {
+        int row = i % (TEAMS * ROWS), m = i / (TEAMS * ROWS);
+        int n = blockIdx.x * TEAMS * ROWS + row, begun = min(n - row % ROWS, p.N - ROWS);
+        if (n >= p.N || m >= p.M) continue;
+        float value = 0;
+#pragma unroll
+        for (int s = 0; s < SHARE; ++s) value += sums[row / ROWS * SHARE + s][m][n - begun];
+        finish(y, bias, p, m, n, value);
+    }
+}
