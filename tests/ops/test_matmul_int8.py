@@ -128,7 +128,9 @@ def test_layers_of_a_transformer_use_hopper_s_kernels(m: int) -> None:
 
 def test_other_gpus_have_a_kernel() -> None:
     one = torch.ones(1)
-    chosen = weft.ops.explain(weft.ops.scaled_mm, *operands((9, 8, 64)), one, one, device="sim:a100")
+    chosen = weft.ops.explain(
+        weft.ops.scaled_mm, *operands((9, 8, 64)), one, one, device="sim:a100"
+    )
     assert chosen.choice.used.name == "64 x 64, int8" and not chosen.choice.others
 
 

@@ -1,4 +1,4 @@
-"""quantise: rows or groups of 8-bit elements, with a scale each."""
+"""quantise: rows or groups of 8-bit elements, with a scale each; and linear_int8."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
+from weft.ops.families.quantise import linear_int8
 from weft.ops.families.quantise.plans import TYPES, candidates
 
 NAME = "quantise"
@@ -69,4 +70,5 @@ DEFINITIONS = (
         check=_check,
         autocast=None,
     ),
+    *linear_int8.DEFINITIONS,
 )

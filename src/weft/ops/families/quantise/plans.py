@@ -105,9 +105,7 @@ def _two_passes(job: _Job, parts: int) -> Plan:
     segments = replace(job.segments, parts=parts)
     most = Pointer(FIRST_SCRATCH + len(job.room))
     blocks, struct = (parts * segments.count,), Segments.define()
-    find = source.kernel(
-        FILE, source.template("find_largest", job.types[0], job.vector), **struct
-    )
+    find = source.kernel(FILE, source.template("find_largest", job.types[0], job.vector), **struct)
     apply = source.kernel(FILE, source.template("apply", *job.types, job.vector), **struct)
     packed = segments.pack()
     steps = (
