@@ -13,7 +13,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.attention import model, tma, warpgroup
-from weft.ops.families.attention.forward_job import AttentionJob
+from weft.ops.families.attention.forward_job import AttentionJob, QuantisedPages
 from weft.ops.families.attention.model import ForwardTile, Fp32Tile
 from weft.ops.families.attention.problem import AttentionOperands, Problem, problem_of
 
@@ -125,12 +125,16 @@ def _candidate(
 
 def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -> Plan:
     p = job.problem
+    quantised = isinstance(job.pages, QuantisedPages)
+    if quantised:  # the next tiles wait in registers
+        tile = tile._replace(stages=1)
     split = "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
     shape = (p.head, tile.queries, tile.keys, tile.warps, tile.stages, p.mask, split, p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), *shape, tile.key_warps)))
     file = "attention/forward.cu" if job.pages is None else "attention/paged.cu"
-    kernel = source.kernel(file, f"attend<{words}>", **job.expression.macros)
-    shared = tile.shared(p.head, grid.parts)
+    entry = "attend_int8" if quantised else "attend"
+    kernel = source.kernel(file, f"{entry}<{words}>", **job.expression.macros)
+    shared = tile.shared(p.head, grid.parts) + (tile.scale_bytes if quantised else 0)
     return _plan(job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, tile.clustered)
 
 

@@ -16,6 +16,22 @@ class Pages(NamedTuple):
     most: int
 
 
+class QuantisedPages(NamedTuple):
+    """Pages of int8, and the scales of keys and values with the strides of pages, heads and keys."""
+
+    table: Pointer
+    size: int
+    most: int
+    key_scale: Pointer
+    value_scale: Pointer
+    key_page: int
+    key_head: int
+    key_row: int
+    value_page: int
+    value_head: int
+    value_row: int
+
+
 class AttentionJob(NamedTuple):
     """A forward call: the problem, its operands, and the numbers of its results."""
 
@@ -26,7 +42,7 @@ class AttentionJob(NamedTuple):
     operands: AttentionOperands
     out: Pointer
     lse: Pointer | None
-    pages: Pages | None = None
+    pages: Pages | QuantisedPages | None = None
     expression: Expression = Expression()
 
     @property
