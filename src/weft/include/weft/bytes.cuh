@@ -35,8 +35,7 @@ __device__ inline unsigned fp8_bits(float x) {
     unsigned made = (even >> DROPPED) - ((127 - BIAS) << MANTISSA);
     if (size < (128u - BIAS) << 23)
         made = __float_as_uint(__uint_as_float(size) + __uint_as_float(SMALL)) - SMALL;
-    if (size >= 0x7f800000) made = size > 0x7f800000 ? 0x7f : MOST;
-    return (made > MOST && made != 0x7f ? MOST : made) | (size > 0x7f800000 ? 0 : sign);
+    return size > 0x7f800000 ? 0x7f : (made > MOST ? MOST : made) | sign;
 }
 
 // Packs four floats into a word, rounded to the nearest, ties to even. What is too large becomes

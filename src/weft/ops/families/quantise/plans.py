@@ -78,7 +78,7 @@ def _job(request: Request, outputs: tuple[Buffer, ...]) -> _Job:
     n, rows = x.shape[-1], math.prod(x.shape[:-1])
     group = request.options["group"] or n
     walk = merged(x.shape[:-1], [x.strides[:-1]])
-    pointer, pitch, aligned, copy = Pointer(X), walk.strides[0][0] or n, x.aligned, None
+    pointer, pitch, aligned, copy = Pointer(X), walk.strides[0][0], x.aligned, None
     room: tuple[Buffer, ...] = ()
     if len(walk.sizes) > 1 or (x.strides[-1] != 1 and n > 1):
         pointer, pitch, aligned = Pointer(FIRST_SCRATCH), n, 16

@@ -109,25 +109,25 @@ __device__ void each_vector(const Segments& s, Take take) {
 // The largest element of each segment, as the bits of a float: those of larger ones are larger
 // integers, and those of NaN are larger than all. `most` is 0 before.
 template <class T, int V>
-__global__ void __launch_bounds__(BLOCK)
-    find_largest(const T* x, unsigned* most, const Segments s) {
+__global__ void __launch_bounds__(BLOCK) find_largest(const T* x, int* most, const Segments s) {
     take_turn();
     long long segment = blockIdx.x / s.parts;
     const T* from = start_of(x, segment, s);
     float found = 0;
     each_vector<V>(s, [&](long long i) { found = largest(load<V>(from + i), found); });
     found = block_max<BLOCK>(found);
-    if (threadIdx.x == 0) atomicMax(most + segment, isnan(found) ? 0x7fffffffu : bits_of(found));
+    if (threadIdx.x == 0)
+        atomicMax(most + segment, isnan(found) ? 0x7fffffff : __float_as_int(found));
 }
 
 // Quantises by what find_largest has found.
 template <class T, class Q, int V>
 __global__ void __launch_bounds__(BLOCK)
-    apply(const T* x, const unsigned* most, Q* q, float* scales, const Segments s) {
+    apply(const T* x, const int* most, Q* q, float* scales, const Segments s) {
     take_turn();
     long long segment = blockIdx.x / s.parts;
     const T* from = start_of(x, segment, s);
-    Scaling made = Scaling::of<Q>(__uint_as_float(most[segment]));
+    Scaling made = Scaling::of<Q>(__int_as_float(most[segment]));
     if (threadIdx.x == 0 && blockIdx.x % s.parts == 0) scales[segment] = made.scale;
     each_vector<V>(s, [&](long long i) {
         store_quantised(q + segment * s.n + i, load<V>(from + i), made.factor);
