@@ -13,7 +13,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.attention import model, tma, warpgroup
-from weft.ops.families.attention.forward_job import AttentionJob, QuantisedPages
+from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.model import ForwardTile, Fp32Tile
 from weft.ops.families.attention.problem import AttentionOperands, Problem, problem_of
 
@@ -125,7 +125,7 @@ def _candidate(
 
 def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -> Plan:
     p = job.problem
-    quantised = isinstance(job.pages, QuantisedPages)
+    quantised = job.pages is not None and job.pages.quantised is not None
     if quantised:  # the next tiles wait in registers
         tile = tile._replace(stages=1)
     split = "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
@@ -155,7 +155,8 @@ def _plan(
     heads = p.batch * p.heads // pack
     at_once = model.heads_at_once(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once, job.operands.elementwise)
-    args = (*job.pointers, *partial, problem, *(job.pages or p.random), *job.expression.arguments)
+    last = p.random if job.pages is None else job.pages.arguments
+    args = (*job.pointers, *partial, problem, *last, *job.expression.arguments)
     early = gpu.capability >= (9, 0)
     cluster = (parts,) if clustered else None
     step = Step(kernel, (tiles * parts,), (threads,), args, shared, cluster=cluster, early=early)

@@ -8,28 +8,31 @@ from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.families.attention.problem import AttentionOperands, Expression, Operand, Problem
 
 
+class Quantised(NamedTuple):
+    """Scales of keys and values of int8, and their strides of pages, heads and keys."""
+
+    key: Pointer
+    value: Pointer
+    of_key: tuple[int, ...]
+    of_value: tuple[int, ...]
+
+
 class Pages(NamedTuple):
     """Keys and values in pages: the table of pages, the keys of a page, pages of a sequence."""
 
     table: Pointer
     size: int
     most: int
+    quantised: Quantised | None = None
 
-
-class QuantisedPages(NamedTuple):
-    """Pages of int8, and the scales of keys and values with the strides of pages, heads and keys."""
-
-    table: Pointer
-    size: int
-    most: int
-    key_scale: Pointer
-    value_scale: Pointer
-    key_page: int
-    key_head: int
-    key_row: int
-    value_page: int
-    value_head: int
-    value_row: int
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The last arguments of the kernels of paged.cu."""
+        made = (self.table, self.size, self.most)
+        if self.quantised is None:
+            return made
+        key, value, of_key, of_value = self.quantised
+        return (*made, key, value, *of_key, *of_value)
 
 
 class AttentionJob(NamedTuple):
@@ -42,7 +45,7 @@ class AttentionJob(NamedTuple):
     operands: AttentionOperands
     out: Pointer
     lse: Pointer | None
-    pages: Pages | QuantisedPages | None = None
+    pages: Pages | None = None
     expression: Expression = Expression()
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Layout, Pointer
 from weft.ops.families.attention.check import check_window
 from weft.ops.families.attention.forward import ranked
-from weft.ops.families.attention.forward_job import AttentionJob, Pages, QuantisedPages
+from weft.ops.families.attention.forward_job import AttentionJob, Pages, Quantised
 from weft.ops.families.attention.problem import HEADS, AttentionOperands, Operand, problem_of
 
 QUERY, KEY, VALUE, TABLE, LENGTHS, KEY_SCALE, VALUE_SCALE = range(7)
@@ -38,14 +37,13 @@ def candidates(request: Request) -> list[Candidate]:
         Operand(Pointer(n), (x.strides[0], x.strides[2], x.strides[1]))
         for n, x in ((KEY, key), (VALUE, value))
     )
-    pages: Pages | QuantisedPages = Pages(Pointer(TABLE), size, most)
+    quantised = None
     if key_scale is not None and value_scale is not None:
         strides = ((x.strides[0], x.strides[2], x.strides[1]) for x in (key_scale, value_scale))
-        pointers = Pointer(KEY_SCALE), Pointer(VALUE_SCALE)
-        pages = QuantisedPages(*pages, *pointers, *itertools.chain(*strides))
-    job = AttentionJob(
-        p, operands.rows(QUERY, p), k, v, operands, Pointer(len(request.inputs)), None, pages
-    )
+        quantised = Quantised(Pointer(KEY_SCALE), Pointer(VALUE_SCALE), *strides)
+    pages = Pages(Pointer(TABLE), size, most, quantised)
+    out = Pointer(len(request.inputs))
+    job = AttentionJob(p, operands.rows(QUERY, p), k, v, operands, out, None, pages)
     if 0 in (p.batch, p.heads, p.rows, p.width):
         return [Candidate("empty", 0.0, "no elements", lambda: job.plan(()))]
     return ranked(job, request.target)

@@ -1,4 +1,4 @@
-"""Rows and groups to quantise: of activations, and of any shape."""
+"""Rows and groups to quantise, and rows that are quantised and multiplied."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 from weft.ops.core import library
 from weft.ops.sweep import draw
@@ -41,4 +42,27 @@ def _judged(result: Any, x: Any) -> float:
     return float(((q.double() * each - x.double()).abs() / (0.501 * each)).max())
 
 
-CASES = (Case("quantise", _drawn, _by_torch, weft=_by_weft, judge=_judged),)
+def _linear(rng: random.Random, most: int) -> Call:
+    m, n, k = (draw.size(rng, max(2, round(most**0.5))) for _ in range(3))
+    x = draw.tensor(rng, (m, k), rng.choice(FLOATS), plain=0.8)
+    weight = draw.Tensor((n, k), "int8", (0, 1), contents=draw.Between(-127, 128))
+    scale = draw.Tensor((n, 1), "float32", (0, 1), contents=draw.Between(0.005, 0.02))
+    return Call("linear_int8", (x, weight, scale), {})
+
+
+def _linear_by_torch(x: Any, weight: Any, scale: Any) -> Any:
+    return functional.linear(x, (weight.float() * scale).to(x.dtype))
+
+
+def _linear_judged(result: Any, x: Any, weight: Any, scale: Any) -> float:
+    """The error beside the product of rows that are not quantised, of which each has 1 % or so."""
+    exact = x.double() @ (weight.double() * scale.double()).T
+    # Terms may cancel: they are as large as those of their magnitudes' product.
+    terms = x.double().norm(dim=1, keepdim=True) * (weight.double() * scale.double()).norm(dim=1)
+    return float((result.double() - exact).norm() / (0.03 * terms.norm() + 1e-30))
+
+
+CASES = (
+    Case("quantise", _drawn, _by_torch, weft=_by_weft, judge=_judged),
+    Case("linear_int8", _linear, _linear_by_torch, judge=_linear_judged),
+)
