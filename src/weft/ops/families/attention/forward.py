@@ -58,7 +58,7 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """Candidates for f16 and bf16."""
     p, made = job.problem, []
     pack = _packed_heads(p)
-    for tile in model.FORWARD_TILES[p.head]:
+    for tile in (job.staged(tile) for tile in model.FORWARD_TILES[p.head]):
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in _parts(tiles, cdiv(p.keys, tile.keys), 2, 2 * gpu.sms):
             grid = _Grid(tiles, parts, pack)
@@ -76,7 +76,8 @@ def _few_queries(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     tiles = cdiv(p.rows * pack, base.queries) * (p.heads // pack) * p.batch
     key_tiles = cdiv(p.keys, base.keys)
     for parts in _parts(tiles, key_tiles, 1, 2 * gpu.sms):
-        tile, grid = model.shared_tile(p.head, tiles * parts, gpu), _Grid(tiles, parts, pack)
+        tile = job.staged(model.shared_tile(p.head, tiles * parts, gpu))
+        grid = _Grid(tiles, parts, pack)
         build = functools.partial(_plan_half, job, tile, grid, gpu)
         made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
         few = tiles <= model.MOST_CLUSTERS and gpu.capability >= (9, 0)
@@ -125,16 +126,13 @@ def _candidate(
 
 def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -> Plan:
     p = job.problem
-    quantised = job.pages is not None and job.pages.quantised is not None
-    if quantised:  # the next tiles wait in registers
-        tile = tile._replace(stages=1)
     split = "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
     shape = (p.head, tile.queries, tile.keys, tile.warps, tile.stages, p.mask, split, p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), *shape, tile.key_warps)))
     file = "attention/forward.cu" if job.pages is None else "attention/paged.cu"
-    entry = "attend_int8" if quantised else "attend"
+    entry = "attend_int8" if job.is_quantised else "attend"
     kernel = source.kernel(file, f"{entry}<{words}>", **job.expression.macros)
-    shared = tile.shared(p.head, grid.parts) + (tile.scale_bytes if quantised else 0)
+    shared = tile.shared(p.head, grid.parts) + (tile.scale_bytes if job.is_quantised else 0)
     return _plan(job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, tile.clustered)
 
 

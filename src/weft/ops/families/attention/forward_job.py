@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
+from weft.ops.families.attention.model import ForwardTile
 from weft.ops.families.attention.problem import AttentionOperands, Expression, Operand, Problem
 
 
@@ -47,6 +48,15 @@ class AttentionJob(NamedTuple):
     lse: Pointer | None
     pages: Pages | None = None
     expression: Expression = Expression()
+
+    @property
+    def is_quantised(self) -> bool:
+        """True for keys and values of int8."""
+        return self.pages is not None and self.pages.quantised is not None
+
+    def staged(self, tile: ForwardTile) -> ForwardTile:
+        """A tile as its kernel has it: the next keys and values of int8 wait in registers."""
+        return tile._replace(stages=1) if self.is_quantised else tile
 
     @property
     def pointers(self) -> tuple[Argument, ...]:
