@@ -93,8 +93,8 @@ class ForwardTile(NamedTuple):
 
     @property
     def scale_bytes(self) -> int:
-        """Bytes of shared memory for the scales of quantised keys and values."""
-        return 2 * 4 * self.keys
+        """Bytes of shared memory for quantised keys: their scales, and places of two tiles."""
+        return (2 * 4 + 2 * 8) * self.keys
 
     def shared(self, head: int, parts: int) -> int:
         """Bytes of shared memory; rows are padded by 16 bytes.

@@ -41,16 +41,13 @@ __device__ void attend_tile(const T* q, const C* k, const C* v, const void* mask
     const C* k0 = k + p.k.at(PAGED ? 0 : at.batch, head / p.group, span.key0);
     const C* v0 = v + p.v.at(PAGED ? 0 : at.batch, head / p.group, span.key0);
     [[maybe_unused]] const int* table = pages.table + static_cast<long long>(at.batch) * pages.most;
-    [[maybe_unused]] auto row_in_page = [&](const C* from, const Strides& by) {
-        return [=, &pages](int r) {
-            int page = r / pages.size;
-            return from + by.at(table[page], 0, r - page * pages.size);
-        };
-    };
     auto fetch_rows = [&](T* to, int j, int depth, const C* from, const Strides& by) {
         if constexpr (QUANTISED) return;
         else if constexpr (PAGED)
-            fetch<BN, HEAD, THREADS>(to, j * BN, span.keys, depth, row_in_page(from, by));
+            fetch<BN, HEAD, THREADS>(to, j * BN, span.keys, depth, [&](int r) {
+                int page = r / pages.size;
+                return from + by.at(table[page], 0, r - page * pages.size);
+            });
         else fetch<BN, HEAD, THREADS>(to, j * BN, span.keys, depth, from, by.row);
     };
 
@@ -70,23 +67,31 @@ __device__ void attend_tile(const T* q, const C* k, const C* v, const void* mask
 
     auto fetch_keys = [&](int j) { fetch_rows(ks + j % STAGES * TILE, j, p.depth, k0, p.k); };
     auto fetch_values = [&](int j) { fetch_rows(vs + j % STAGES * TILE, j, p.width, v0, p.v); };
-    // Of a quantised cache: the next tile, and the scale of a key or a value of each thread.
+    // Of a quantised cache: the next tile, a scale of it for each thread, and places of two tiles.
     [[maybe_unused]] QuantisedTile<BN, HEAD, THREADS> next_keys, next_values;
     [[maybe_unused]] float next_scale = 0, *scales = reinterpret_cast<float*>(vs + TILE);
+    [[maybe_unused]] int2* places = reinterpret_cast<int2*>(scales + 2 * BN);
+    [[maybe_unused]] auto find_next = [&](int j) {
+        find_places<BN>(places + j % 2 * BN, pages, table, j * BN, span.keys);
+    };
     [[maybe_unused]] auto load_next = [&](int j) {
         if constexpr (QUANTISED) {
             static_assert(2 * BN <= THREADS, "a scale for a thread");
-            next_keys.load(j * BN, span.keys, p.depth, row_in_page(k0, p.k));
-            next_values.load(j * BN, span.keys, p.width, row_in_page(v0, p.v));
-            next_scale = load_scale<BN>(cache, pages, table, head / p.group, j * BN, span.keys);
+            const int2* at = places + j % 2 * BN;
+            next_keys.load(at, k0, p.k, p.depth);
+            next_values.load(at, v0, p.v, p.width);
+            next_scale = load_scale<BN>(cache, at, head / p.group);
         }
     };
     fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
     if constexpr (STAGES == 1) {
         if (begin < end) fetch_keys(begin);
         commit_copies();
-        if constexpr (QUANTISED)
-            if (begin < end) load_next(begin);
+        if constexpr (QUANTISED) {
+            find_next(begin), find_next(begin + 1);
+            __syncthreads();
+            load_next(begin);
+        }
     }
 #pragma unroll
     for (int i = 0; i < STAGES - 1; ++i) {
@@ -117,6 +122,7 @@ __device__ void attend_tile(const T* q, const C* k, const C* v, const void* mask
             if (threadIdx.x < 2 * BN) scales[threadIdx.x] = next_scale;
             if (j + 1 < end) load_next(j + 1);
             __syncthreads();
+            find_next(j + 2);
         }
         float s[M][N][4] = {};
         if (mine < rows) product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);

@@ -16,6 +16,17 @@ struct QuantisedCache {
 // 16-bit weights keep their bits.
 constexpr float VALUE_STEPS = 128;
 
+// Finds where the keys of a tile are, from key `first` on: their pages, or -1 from key `keys` on,
+// and their numbers there. One division for a key is enough for all that read it.
+template <int KEYS>
+__device__ void find_places(int2* places, const Pages& pages, const int* table, int first,
+                            int keys) {
+    int key = first + threadIdx.x, page = key / pages.size;
+    if (threadIdx.x < KEYS)
+        places[threadIdx.x] =
+            key < keys ? make_int2(table[page], key - page * pages.size) : make_int2(-1, 0);
+}
+
 // ROWS rows of HEAD elements: a thread has vectors of 8 bytes.
 template <int ROWS, int HEAD, int THREADS>
 struct QuantisedTile {
@@ -23,16 +34,17 @@ struct QuantisedTile {
 
     uint2 raw[COUNT];
 
-    // Loads the rows from `first` on, up to row `rows` and element `depth`; the rest is 0. `at`
-    // gives the address of a row.
-    template <class At>
-    __device__ void load(int first, int rows, int depth, At at) {
+    // Loads the rows of `places`, up to element `depth`; the rest is 0.
+    __device__ void load(const int2* places, const signed char* from, const Strides& by,
+                         int depth) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            int n = i * THREADS + threadIdx.x, r = first + n / ACROSS, c = n % ACROSS * 8;
+            int n = i * THREADS + threadIdx.x, c = n % ACROSS * 8;
             raw[i] = make_uint2(0, 0);
-            if (n < ROWS * ACROSS && r < rows && c < depth)
-                raw[i] = *reinterpret_cast<const uint2*>(at(r) + c);
+            if (ROWS * ACROSS % THREADS && n >= ROWS * ACROSS) break;
+            int2 at = places[n / ACROSS];
+            if (at.x >= 0 && c < depth)
+                raw[i] = *reinterpret_cast<const uint2*>(from + by.at(at.x, 0, at.y) + c);
         }
     }
     // Stores them as elements of T, in rows of pitch(HEAD).
@@ -49,16 +61,16 @@ struct QuantisedTile {
     }
 };
 
-// Returns the scale of key first + threadIdx.x for the first KEYS threads, of values for the next
-// ones; 0 for keys from `keys` on.
+// Returns the scale of key threadIdx.x for the first KEYS threads, of values for the next ones; 0
+// if there is no such key.
 template <int KEYS>
-__device__ float load_scale(const QuantisedCache& cache, const Pages& pages, const int* table,
-                            int head, int first, int keys) {
+__device__ float load_scale(const QuantisedCache& cache, const int2* places, int head) {
+    if (threadIdx.x >= 2 * KEYS) return 0;
     bool values = threadIdx.x >= KEYS;
-    int key = first + threadIdx.x % KEYS, page = key / pages.size;
-    if (key >= keys || threadIdx.x >= 2 * KEYS) return 0;
-    const Strides& by = values ? cache.of_value : cache.of_key;
-    return (values ? cache.value : cache.key)[by.at(table[page], head, key - page * pages.size)];
+    int2 at = places[threadIdx.x % KEYS];
+    const float* from = values ? cache.value + cache.of_value.at(at.x, head, at.y)
+                               : cache.key + cache.of_key.at(at.x, head, at.y);
+    return at.x < 0 ? 0 : *from;
 }
 
 // Multiplies the scores of a warp, or its weights, by a number for each key: those of `keys`.
