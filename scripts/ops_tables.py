@@ -25,6 +25,10 @@ Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 VALUES: dict[str, Any] = {"number": 1, "float": 1.0, "str": "a"}
 """A value for an option without a default, by its type in the schema."""
+OPTIONS = {"quantise.dtype": "int8"}
+"""A dtype for an option without a default."""
+OF_FP8 = ("scaled_mm",)
+"""Ops whose operands may be fp8."""
 SHAPES = {(2,): [0], (2, 2): [1, 0], (2, 2, 2): [2], (2, 2, 2, 2): [2], (2, 2, 2, 8): [2]}
 """The shape of all tensors of a call, and a value for its options that are lists."""
 DRAWN, SMALL = 8, 256
@@ -45,8 +49,9 @@ def list_table(table: Table) -> str:
         call = library.call(name)
         d = call.op.definition
         takes = [dtype for dtype in (*every, torch.complex64) if _takes(call.op, dtype)]
-        fp8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-        takes = takes or [dtype for dtype in fp8 if _takes(call.op, dtype)]
+        if name in OF_FP8:
+            fp8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+            takes = [*(dtype for dtype in fp8 if _takes(call.op, dtype)), *takes]
         assert takes, f"{name}: give it a call that it accepts"
         shown = "all" if takes == every else ", ".join(map(_short, takes))
         gradient = "yes" if d.backward else ""
@@ -92,7 +97,8 @@ def _calls(function: Any, dtype: Any) -> Iterator[tuple[list[Any], dict[str, Any
         rng = random.Random(name)
         for call in (case.draw(rng, SMALL) for _ in range(DRAWN)):
             words = [t.dtype for t in call.tensors if t is not None]
-            main = next((w for w in words if "float" in w or "complex" in w), words[0])
+            floats = (w for w in words if "float" in w or "complex" in w)
+            main = words[0] if name in OF_FP8 else next(floats, words[0])
             given = [
                 replace(t, dtype=word, contents="plain") if t and t.dtype == main else t
                 for t in call.tensors
@@ -109,6 +115,8 @@ def _calls(function: Any, dtype: Any) -> Iterator[tuple[list[Any], dict[str, Any
             )
             for n in function.tensors
         }
+        for option in (a.name for a in needed if f"{name}.{a.name}" in OPTIONS):
+            tensors[option] = getattr(torch, OPTIONS[f"{name}.{option}"])
         yield [], {a.name: tensors.get(a.name, values.get(str(a.type))) for a in needed}
 
 

@@ -34,6 +34,14 @@ def test_an_accumulator_becomes_an_operand(ctype: str) -> None:
     np.testing.assert_array_equal(c, x @ x.T @ x[:8].T)
 
 
+def test_a_product_of_integers() -> None:
+    a, b = (random(k).integers(-128, 128, (rows, 32)) for k, rows in ((6, 16), (7, 8)))
+    a[0], b[0] = -128, -128
+    c = np.zeros((16, 8), np.int32)
+    run("mma", "integers", (1, 32), a.astype(np.int8), b.astype(np.int8), c)
+    np.testing.assert_array_equal(c, a @ b.T)
+
+
 def test_three_products_of_tf32_have_single_precision() -> None:
     a, b = normal((16, 8), 4), normal((8, 8), 5)
     c, rounded = np.zeros((16, 8), np.float32), np.zeros(32, np.uint32)

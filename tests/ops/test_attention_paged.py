@@ -60,6 +60,12 @@ def test_decoding() -> None:
     compare(q, cached((300, 1, 129), 16, 2, 32), causal=False)
 
 
+def test_one_sequence() -> None:
+    """Its pages lie anywhere, too."""
+    q = draw.seeded(5).normal(1, 2, 1, 32).half()
+    compare(q, cached((70,), 16, 1, 32), causal=False)
+
+
 def test_several_queries() -> None:
     """The last queries of a sequence, under a causal mask, in a window."""
     q = draw.seeded(5).normal(2, 5, 2, 32).half().transpose(1, 2)

@@ -36,6 +36,7 @@ EXCEPT = {
     "fft": "torch has no transform of bfloat16",
     "linear_cross_entropy": "torch's loss of 16-bit tensors is float32; here it is the input's",
     "linear_quantised": "several ops of torch with policies of their own; left as it is given",
+    "linear_int8": "its scale is float32, and x is quantised as it is given",
     "rfft": "torch has no transform of bfloat16",
     "rfft2": "torch has no transform of bfloat16",
     "rotary": "torch's version slices, for which this build has no CUDA",

@@ -59,6 +59,7 @@ def test_layouts() -> None:
     compare(F32, tensor(6 * 10 + 1)[1:].view(6, 10))
     compare(F32, tensor(4, 6, 10).transpose(0, 1))
     compare(BF16, tensor(8, dtype=BF16))
+    compare(F32, tensor(5, 8), tensor(1, 8, seed=2).expand(5, 8))
 
 
 def test_no_elements() -> None:

@@ -62,6 +62,20 @@ __global__ void exact(const float* a, const float* b, float* c, unsigned* rounde
     rounded[threadIdx.x] = to_tf32(a[threadIdx.x]);
 }
 
+// c[16][8] = a[16][32] b[8][32]' of 8-bit integers.
+__global__ void integers(const signed char* a, const signed char* b, int* c) {
+    __shared__ __align__(16) signed char as[16 * 48], bs[8 * 48];  // rows of 48 bytes
+    for (int i = threadIdx.x; i < 512; i += 32) as[i / 32 * 48 + i % 32] = a[i];
+    for (int i = threadIdx.x; i < 256; i += 32) bs[i / 32 * 48 + i % 32] = b[i];
+    __syncwarp();
+    unsigned left[4], right[2];
+    load_matrices_x4(left, shared_address(as) + 2 * a_row(24));
+    load_matrices_x2(right, shared_address(bs) + lane_index() % 8 * 48 + lane_index() / 8 % 2 * 16);
+    int sums[4] = {};
+    for (int i = 0; i < 2; ++i) mma_int8(sums, left, right);  // twice the product
+    for (int i = 0; i < 4; ++i) c[c_row(i) * 8 + c_column(i)] = sums[i] / 2;
+}
+
 // Each place of a tile of 64 rows, for four lengths of rows: [length][row][vector].
 __global__ void places(unsigned* y) {
     for (int row = threadIdx.x; row < 64; row += 32)

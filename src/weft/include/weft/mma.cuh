@@ -1,9 +1,9 @@
 // Tensor cores by mma.sync: products of fragments that the 32 lanes of a warp hold together, with
-// sums in single precision. Needs sm_80.
+// sums in single precision, or of integers. Needs sm_80.
 //
 // A fragment of A has 16 rows, one of B 8 columns; both have 32 bytes along K: 16 elements of 16
-// bits, or 8 of tf32. T is __half, __nv_bfloat16, or float for tf32. All 32 lanes of a warp call
-// these functions together.
+// bits, 8 of tf32, or 32 of 8 bits. T is __half, __nv_bfloat16, or float for tf32. All 32 lanes of
+// a warp call these functions together.
 #pragma once
 #include "async.cuh"
 #include "packed.cuh"
@@ -79,6 +79,15 @@ WEFT_MMA(__half, "m16n8k16.row.col.f32.f16.f16.f32")
 WEFT_MMA(__nv_bfloat16, "m16n8k16.row.col.f32.bf16.bf16.f32")
 WEFT_MMA(float, "m16n8k8.row.col.f32.tf32.tf32.f32")
 #undef WEFT_MMA
+
+// Adds the product of fragments of signed 8-bit integers, modulo 2^32; they lie in memory as 16-bit
+// elements of two each.
+__device__ inline void mma_int8(int* c, const unsigned* a, const unsigned* b) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
+        " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 
 // Returns the row of c[i] of an accumulator, and its column.
 __device__ inline int c_row(int i) { return lane_index() / 4 + i / 2 * 8; }

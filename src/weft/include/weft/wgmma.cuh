@@ -172,7 +172,8 @@ constexpr bool IS_HALF<__half> = true;
 #define WEFT_R30 WEFT_R29 ",%116,%117,%118,%119"
 #define WEFT_R31 WEFT_R30 ",%120,%121,%122,%123"
 #define WEFT_R32 WEFT_R31 ",%124,%125,%126,%127"
-#define WEFT_4(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
+#define WEFT_SUM "+f"  // the constraint of an accumulator; weft/wgmma_int8.cuh has another
+#define WEFT_4(n) WEFT_SUM(c[n][0]), WEFT_SUM(c[n][1]), WEFT_SUM(c[n][2]), WEFT_SUM(c[n][3])
 #define WEFT_C1 WEFT_4(0)
 #define WEFT_C2 WEFT_C1, WEFT_4(1)
 #define WEFT_C3 WEFT_C2, WEFT_4(2)

@@ -11,19 +11,14 @@
 // long sums are added in parts, each begun anew. One of tf32 ignores the lower 13 bits of its
 // operands; a tensor map of the type tf32 rounds them on the way to shared memory.
 #pragma once
+#include "bytes.cuh"
 #include "wgmma.cuh"
 
 namespace weft {
 
-// Elements: numbers of tf32 in 32 bits, and fp8 with four or five bits of exponent.
+// Elements: numbers of tf32 in 32 bits; weft/bytes.cuh has those of fp8.
 struct Tf32 {
     float value;
-};
-struct E4m3 {
-    unsigned char bits;
-};
-struct E5m2 {
-    unsigned char bits;
 };
 
 #if WEFT_HAS_WGMMA

@@ -58,7 +58,7 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """Candidates for f16 and bf16."""
     p, made = job.problem, []
     pack = _packed_heads(p)
-    for tile in model.FORWARD_TILES[p.head]:
+    for tile in (job.staged(tile) for tile in model.FORWARD_TILES[p.head]):
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in _parts(tiles, cdiv(p.keys, tile.keys), 2, 2 * gpu.sms):
             grid = _Grid(tiles, parts, pack)
@@ -76,7 +76,8 @@ def _few_queries(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     tiles = cdiv(p.rows * pack, base.queries) * (p.heads // pack) * p.batch
     key_tiles = cdiv(p.keys, base.keys)
     for parts in _parts(tiles, key_tiles, 1, 2 * gpu.sms):
-        tile, grid = model.shared_tile(p.head, tiles * parts, gpu), _Grid(tiles, parts, pack)
+        tile = job.staged(model.shared_tile(p.head, tiles * parts, gpu))
+        grid = _Grid(tiles, parts, pack)
         build = functools.partial(_plan_half, job, tile, grid, gpu)
         made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
         few = tiles <= model.MOST_CLUSTERS and gpu.capability >= (9, 0)
@@ -129,8 +130,9 @@ def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -
     shape = (p.head, tile.queries, tile.keys, tile.warps, tile.stages, p.mask, split, p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), *shape, tile.key_warps)))
     file = "attention/forward.cu" if job.pages is None else "attention/paged.cu"
-    kernel = source.kernel(file, f"attend<{words}>", **job.expression.macros)
-    shared = tile.shared(p.head, grid.parts)
+    entry = "attend_int8" if job.is_quantised else "attend"
+    kernel = source.kernel(file, f"{entry}<{words}>", **job.expression.macros)
+    shared = tile.shared(p.head, grid.parts) + (tile.scale_bytes if job.is_quantised else 0)
     return _plan(job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, tile.clustered)
 
 
@@ -151,7 +153,8 @@ def _plan(
     heads = p.batch * p.heads // pack
     at_once = model.heads_at_once(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once, job.operands.elementwise)
-    args = (*job.pointers, *partial, problem, *(job.pages or p.random), *job.expression.arguments)
+    last = p.random if job.pages is None else job.pages.arguments
+    args = (*job.pointers, *partial, problem, *last, *job.expression.arguments)
     early = gpu.capability >= (9, 0)
     cluster = (parts,) if clustered else None
     step = Step(kernel, (tiles * parts,), (threads,), args, shared, cluster=cluster, early=early)

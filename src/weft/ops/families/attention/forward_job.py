@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
+from weft.ops.families.attention.model import ForwardTile
 from weft.ops.families.attention.problem import AttentionOperands, Expression, Operand, Problem
+
+
+class Quantised(NamedTuple):
+    """Scales of keys and values of int8, and their strides of pages, heads and keys."""
+
+    key: Pointer
+    value: Pointer
+    of_key: tuple[int, ...]
+    of_value: tuple[int, ...]
 
 
 class Pages(NamedTuple):
@@ -14,6 +24,16 @@ class Pages(NamedTuple):
     table: Pointer
     size: int
     most: int
+    quantised: Quantised | None = None
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The last arguments of the kernels of paged.cu."""
+        made = (self.table, self.size, self.most)
+        if self.quantised is None:
+            return made
+        key, value, of_key, of_value = self.quantised
+        return (*made, key, value, *of_key, *of_value)
 
 
 class AttentionJob(NamedTuple):
@@ -28,6 +48,15 @@ class AttentionJob(NamedTuple):
     lse: Pointer | None
     pages: Pages | None = None
     expression: Expression = Expression()
+
+    @property
+    def is_quantised(self) -> bool:
+        """True for keys and values of int8."""
+        return self.pages is not None and self.pages.quantised is not None
+
+    def staged(self, tile: ForwardTile) -> ForwardTile:
+        """A tile as its kernel has it: the next keys and values of int8 wait in registers."""
+        return tile._replace(stages=1) if self.is_quantised else tile
 
     @property
     def pointers(self) -> tuple[Argument, ...]:

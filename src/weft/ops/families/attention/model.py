@@ -91,6 +91,11 @@ class ForwardTile(NamedTuple):
         stages = f", {self.stages} stages" if self.stages > 2 else ""
         return f"{self.queries} x {self.keys}{shared}{stages}"
 
+    @property
+    def scale_bytes(self) -> int:
+        """Bytes of shared memory for quantised keys: their scales, and places of two tiles."""
+        return (2 * 4 + 2 * 8) * self.keys
+
     def shared(self, head: int, parts: int) -> int:
         """Bytes of shared memory; rows are padded by 16 bytes.
 

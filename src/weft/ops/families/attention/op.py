@@ -273,13 +273,19 @@ DEFINITIONS = (
         name="attention_paged",
         schema=(
             "(Tensor query, Tensor key, Tensor value, Tensor block_table, Tensor lengths,"
-            " bool is_causal=False, float? scale=None, int[]? window=None) -> Tensor"
+            " bool is_causal=False, float? scale=None, int[]? window=None,"
+            " Tensor? key_scale=None, Tensor? value_scale=None) -> Tensor"
         ),
         doc="""attention whose keys and values are in pages, for decoding.
 
         query is [batch, heads, rows, elements], key and value are [pages, keys of a page, heads,
         elements]. Sequence b has lengths[b] keys, those from n * (keys of a page) on in page
         block_table[b, n]. A causal mask and a window end at the last query and the last key.
+
+        key and value have the query's dtype, or are int8; then key_scale and value_scale, float32
+        [pages, keys of a page, heads], multiply the elements of each key and head, as quantise
+        returns them without its last dimension. Scales are applied to scores and weights in single
+        precision, so that no dequantised element is rounded.
         """,
         fake=_empty_paged,
         candidates=paged.candidates,

@@ -92,6 +92,23 @@ def _scaled_exactly(a: Any, b: Any, scale_a: Any, scale_b: Any, use_fast_accum: 
     return (a * scale_a) @ (b * scale_b)
 
 
+def _integers(rng: random.Random, most: int) -> Call:
+    """Products of int8 with scales of operands or of rows."""
+    call = _scaled(rng, most)
+    a, b, *scales = (t for t in call.tensors if t is not None)
+    whole = draw.Between(-128, 128)
+    tensors = (dataclasses.replace(t, dtype="int8", contents=whole) for t in (a, b))
+    return Call("scaled_mm", (*tensors, *scales), {})
+
+
+def _integers_by_torch(a: Any, b: Any, scale_a: Any, scale_b: Any) -> Any:
+    return ((a.float() @ b.float()) * (scale_a * scale_b)).bfloat16()
+
+
+def _integers_exactly(a: Any, b: Any, scale_a: Any, scale_b: Any) -> Any:
+    return (a.double() * scale_a) @ (b.double() * scale_b)
+
+
 _LINEAR = Case("linear", _linear, F.linear, depth=lambda call: call.shape()[-1])
 CASES = (
     Case("matmul", _drawn, torch.matmul, depth=lambda call: call.shape()[-1]),
@@ -104,6 +121,7 @@ CASES = (
         depth=lambda call: call.shape()[-1],
         reference=_scaled_exactly,
     ),
+    Case("scaled_mm int8", _integers, _integers_by_torch, reference=_integers_exactly),
     _LINEAR,
     _LINEAR.with_backward(depth=lambda call: max(call.shape()), roundings=8),
 )

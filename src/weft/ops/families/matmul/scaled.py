@@ -1,4 +1,4 @@
-"""Plan products of fp8 with scales: Hopper's TMA and wgmma, and a kernel for any GPU."""
+"""Plan products of fp8 and int8 with scales: Hopper's TMA and wgmma, and a kernel for any GPU."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ FAST, PARTS, BLOCKS = range(3)
 """Sums of a kernel: by tensor cores alone, in parts of 128 of K, and with scales of each part."""
 BLOCK = 128
 """Elements of K, of rows or of columns that share a scale of a block."""
-NAMES = {torch.float8_e4m3fn: "E4m3", torch.float8_e5m2: "E5m2"}
+NAMES = {torch.float8_e4m3fn: "E4m3", torch.float8_e5m2: "E5m2", torch.int8: "signed char"}
 BYTES = TYPES[0]
-"""The type of the tensor maps of fp8."""
+"""The type of the tensor maps of fp8 and of int8."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,12 @@ class ScaledProduct(NamedTuple):
         )
 
     @property
+    def elements(self) -> tuple[str, str]:
+        """The elements of the kernels on Hopper in C++, and their name."""
+        left, right = (NAMES[dtype] for dtype in self.dtypes)
+        return (left, "int8") if self.dtypes[0] is torch.int8 else (f"Fp8<{left}, {right}>", "fp8")
+
+    @property
     def reach(self) -> tuple[int, int]:
         """Elements from the first scale of a row, or of a column, to the last one."""
         p, s = self.product, self.scales
@@ -107,7 +113,8 @@ def scaled_product(request: Request) -> ScaledProduct:
     rows, row_a, k_a = _places(scale_a.shape, scale_a.strides, m)
     columns, column_b, k_b = _places(scale_b.shape[::-1], scale_b.strides[::-1], n)
     scales = Scales(rows, columns, row_a, k_a, column_b, k_b)
-    fast = FAST if request.options["use_fast_accum"] else PARTS
+    # Sums of integers are exact.
+    fast = FAST if request.options["use_fast_accum"] or a.dtype is torch.int8 else PARTS
     sums = BLOCKS if k_a or k_b else fast
     inputs = Pointer(SCALE_A), Pointer(SCALE_B)
     return ScaledProduct(product, (a.dtype, b.dtype), scales, inputs, sums)
@@ -123,7 +130,7 @@ def _places(shape: tuple[int, ...], strides: tuple[int, ...], extent: int) -> tu
 
 # ---- candidates --------------------------------------------------------------------------------
 def candidates(request: Request) -> list[Candidate]:
-    """Candidates for a product of fp8."""
+    """Candidates for a product of fp8 or of int8."""
     made, gpu = scaled_product(request), request.target
     p = made.product
     if 0 in (p.m, p.n):
@@ -169,7 +176,7 @@ def _candidate(
         each = made.sums == BLOCKS and made.columns_differ(tile)
         cost += scaled_model.parts_time(tile, works * tile.splits, cdiv(p.k, BLOCK), each, gpu)
     build = functools.partial(plan, made, tile, stages, gpu)
-    return [Candidate(f"{name}, fp8, pipelined", cost, why, build)]
+    return [Candidate(f"{name}, {made.elements[1]}, pipelined", cost, why, build)]
 
 
 def plan(made: ScaledProduct, tile: PipelinedTile, stages: int, gpu: Target) -> Plan:
@@ -180,9 +187,8 @@ def plan(made: ScaledProduct, tile: PipelinedTile, stages: int, gpu: Target) -> 
     whole = (p.m if transposed else p.n) % 8 == 0
     alone = tile.resident == 1
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
-    left, right = (NAMES[dtype] for dtype in made.dtypes)
     name = source.template(
-        "scaled" if alone else "scaled_beside", f"Fp8<{left}, {right}>",
+        "scaled" if alone else "scaled_beside", made.elements[0],
         source.ctype(p.out.dtype), *words, made.sums, made.columns_differ(tile), transposed, whole,
         bias_kind(p),
     )  # fmt: skip
@@ -208,9 +214,12 @@ def plan(made: ScaledProduct, tile: PipelinedTile, stages: int, gpu: Target) -> 
 def _any_candidate(made: ScaledProduct, gpu: Target) -> Candidate:
     p = made.product
     tiles = (cdiv(p.m, scaled_model.ANY_TILE), cdiv(p.n, scaled_model.ANY_TILE))
-    why = f"{tiles[0] * tiles[1]} tiles for {gpu.sms} SMs, converted to float16"
+    integers = made.dtypes[0] is torch.int8
+    why = f"{tiles[0] * tiles[1]} tiles for {gpu.sms} SMs"
+    why += "" if integers else ", converted to float16"
     build = functools.partial(_any_plan, made, tiles)
-    return Candidate("64 x 64, converted", scaled_model.any_time(p, gpu), why, build)
+    name = "64 x 64, int8" if integers else "64 x 64, converted"
+    return Candidate(name, scaled_model.any_time(p, gpu), why, build)
 
 
 def _any_plan(made: ScaledProduct, tiles: tuple[int, int]) -> Plan:
@@ -219,7 +228,7 @@ def _any_plan(made: ScaledProduct, tiles: tuple[int, int]) -> Plan:
     a, b = sides(p)
     vectors = min(a.bytes, b.bytes) == 16 and p.k % 16 == 0
     names = (NAMES[dtype] for dtype in made.dtypes)
-    name = source.template("converted", *names, source.ctype(p.out.dtype), vectors)
+    name = source.template("multiply", *names, source.ctype(p.out.dtype), vectors)
     kernel = source.kernel("matmul/scaled_any.cu", name, **Scales.define())
     args = (
         p.a.pointer, p.b.pointer, *made.inputs, p.bias_pointer, p.c, made.scales.pack(),

@@ -1,4 +1,4 @@
-"""scaled_mm: products of fp8 with scales of operands, of rows, or of blocks."""
+"""scaled_mm: products of fp8 and int8 with scales of operands, of rows, or of blocks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def _check(
 ) -> None:
     for name, x in (("a", a), ("b", b)):
         check_dtype("scaled_mm", name, x, NAMES)
+    integers = a.dtype is torch.int8
+    if integers != (b.dtype is torch.int8):
+        raise ArgumentError(
+            "weft.ops.scaled_mm: a and b have dtypes that no kernel multiplies with each other",
+            got=f"a {a.dtype}, b {b.dtype}",
+            allowed="int8 for both, or float8_e4m3fn or float8_e5m2 for each",
+        )
     for name, x in (("scale_a", scale_a), ("scale_b", scale_b)):
         check_dtype("scaled_mm", name, x, (torch.float32,))
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
@@ -32,8 +39,10 @@ def _check(
     _check_strides("b", b, 0, "its columns are contiguous", "b.T.contiguous().T")
     (m, k), n = a.shape, b.shape[1]
     blocks = cdiv(k, BLOCK)
-    _check_scale("scale_a", scale_a, [(m, 1), (m, blocks), (cdiv(m, BLOCK), blocks)])
-    _check_scale("scale_b", scale_b, [(1, n), (blocks, n), (blocks, cdiv(n, BLOCK))])
+    of_blocks = [] if integers else [(m, blocks), (cdiv(m, BLOCK), blocks)]
+    _check_scale("scale_a", scale_a, [(m, 1), *of_blocks])
+    of_blocks = [] if integers else [(blocks, n), (blocks, cdiv(n, BLOCK))]
+    _check_scale("scale_b", scale_b, [(1, n), *of_blocks])
     dtype = out_dtype or torch.bfloat16
     if dtype not in RESULTS:
         raise ArgumentError(
@@ -67,7 +76,8 @@ def _check_scale(name: str, scale: Any, allowed: list[tuple[int, int]]) -> None:
             f"weft.ops.scaled_mm: {name} has a shape of no scaling",
             got=str(list(scale.shape)),
             allowed="one element, " + ", ".join(str(list(shape)) for shape in allowed)
-            + ": of the operand, of rows, of 1 x 128 and of 128 x 128 blocks",
+            + ": of the operand, of rows"
+            + (", of 1 x 128 and of 128 x 128 blocks" if len(allowed) > 1 else ""),
         )  # fmt: skip
 
 
@@ -86,19 +96,20 @@ DEFINITIONS = (
             "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None,"
             " ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor"
         ),
-        doc="""(a * scale_a) @ (b * scale_b) + bias for fp8 operands, as torch._scaled_mm.
+        doc="""(a * scale_a) @ (b * scale_b) + bias for fp8 or int8, as torch._scaled_mm.
 
         a is [M, K] with contiguous rows, b [K, N] with contiguous columns, each float8_e4m3fn or
-        float8_e5m2. Scales are float32: one element for an operand; [M, 1] and [1, N] for rows of a
-        and columns of b; [M, K/128] and [K/128, N] for 128 of K of each; or [M/128, K/128] and
-        [K/128, N/128] for blocks of 128 x 128, sizes rounded up. Any strides of scales serve, and
-        either operand may have any of these. out_dtype is bfloat16 (the default), float16 or
-        float32; bias is [N] of that dtype.
+        float8_e5m2, or both int8. Scales are float32: one element for an operand; [M, 1] and [1, N]
+        for rows of a and columns of b; and of fp8 [M, K/128] and [K/128, N] for 128 of K of each,
+        or [M/128, K/128] and [K/128, N/128] for blocks of 128 x 128, sizes rounded up. Any strides
+        of scales serve, and either operand may have any of these. out_dtype is bfloat16 (the
+        default), float16 or float32; bias is [N] of that dtype.
 
         Tensor cores of Hopper keep 13 bits below the largest term when they add products of fp8.
         So sums of 128 of K are added in single precision, unless use_fast_accum is True: then the
         tensor cores add all of K. Blocks of K with scales of their own are always added in single
-        precision. There is no gradient.
+        precision. Sums of int8 are int32, modulo 2^32, and exact for K up to 131,071; they are
+        rounded to float32 and multiplied by scale_a * scale_b. There is no gradient.
         """,
         fake=_fake,
         candidates=candidates,

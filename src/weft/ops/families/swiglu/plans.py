@@ -42,7 +42,8 @@ def _rows(request: Request, number: int, room: int) -> _Rows:
     assert x is not None
     walk = merged(x.shape[:-1], [x.strides[:-1]])
     if len(walk.sizes) == 1 and (x.strides[-1] == 1 or x.shape[-1] == 1):
-        return _Rows(Pointer(number), walk.strides[0][0] or x.shape[-1], x.aligned)
+        pitch = walk.strides[0][0] if walk.sizes[0] > 1 else x.shape[-1]  # 0: a row for all
+        return _Rows(Pointer(number), pitch, x.aligned)
     copy = contiguous(x, Pointer(number), Pointer(room), request.target)
     return _Rows(Pointer(room), x.shape[-1], 16, copy.steps, (Buffer(x.shape, x.dtype),))
 

@@ -1,6 +1,7 @@
 // Elements of 8 and of 32 bits for the tiles of pipelined.cuh, and stores of results in single
 // precision. Both operands have neighbours along K.
 #pragma once
+#include <weft/wgmma_int8.cuh>
 #include <weft/wgmma_k_major.cuh>
 #include "pipelined.cuh"
 #include "store.cuh"
@@ -8,6 +9,7 @@
 // Numbers in single precision: they are multiplied in tf32.
 template <>
 struct Elements<float> {
+    using Sum = float;
     static constexpr int STEP = 32;
 
     template <bool A_COLUMNS, bool B_COLUMNS, int N>
@@ -24,6 +26,7 @@ struct Fp8;
 
 template <class A, class B>
 struct Elements<Fp8<A, B>> {
+    using Sum = float;
     static constexpr int STEP = 128;
 
     template <bool A_COLUMNS, bool B_COLUMNS, int N>
@@ -31,6 +34,20 @@ struct Elements<Fp8<A, B>> {
                                     bool accumulate) {
         static_assert(!A_COLUMNS && !B_COLUMNS, "K is contiguous");
         wgmma_k_major<A, B>(c, a, b, accumulate);
+    }
+};
+
+// Integers of 8 bits, whose sums are exact.
+template <>
+struct Elements<signed char> {
+    using Sum = int;
+    static constexpr int STEP = 128;
+
+    template <bool A_COLUMNS, bool B_COLUMNS, int N>
+    static __device__ void multiply(int (&c)[N][4], unsigned long long a, unsigned long long b,
+                                    bool accumulate) {
+        static_assert(!A_COLUMNS && !B_COLUMNS, "K is contiguous");
+        wgmma_int8(c, a, b, accumulate);
     }
 };
 

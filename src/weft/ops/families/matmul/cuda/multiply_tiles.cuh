@@ -69,9 +69,11 @@ struct TensorSums {
         tile.start(ring, stages, consumer, steps);
     }
     __device__ void finish(Tile& tile, typename Tile::Ring& stages) { tile.finish(stages); }
-    // Changes the sums of all K before they are stored.
+    // Makes the results that are stored of the sums of all K.
     template <int N>
-    __device__ void complete(float (&)[N][4], unsigned char*) {}
+    __device__ void complete(const float (&of)[N][4], float (&results)[N][4], unsigned char*) {
+        memcpy(results, of, sizeof of);
+    }
     // After them.
     __device__ void store(const Problem&, int, unsigned char*) {}
 };
@@ -192,17 +194,19 @@ __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
         } else if constexpr (S::SPLITS == 1) {
 #pragma unroll
             for (int i = 0; i < S::DOWN; ++i) {
-                sums.complete(tile.of[i], room);
-                Stored::store(tile.of[i], staging, to, added[BIASES > 1 ? i : 0], p, row + i * 64,
+                float results[G::ACROSS][4];
+                sums.complete(tile.of[i], results, room);
+                Stored::store(results, staging, to, added[BIASES > 1 ? i : 0], p, row + i * 64,
                               column);
             }
         } else {
-            float all[MINE][4];
+            typename G::Sum all[MINE][4];
             void* beside = bias_columns + S::WARPS * MINE * 8;
             float4* given = reinterpret_cast<float4*>(Shares::REPLACES ? start : beside);
             if (shares.add(tile.of[0], all, given)) {
-                sums.complete(all, room);
-                Stored::store(all, staging, to, added[0], p, row, column);
+                float results[MINE][4];
+                sums.complete(all, results, room);
+                Stored::store(results, staging, to, added[0], p, row, column);
             }
         }
         sums.store(p, row, room);

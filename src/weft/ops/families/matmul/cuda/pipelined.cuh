@@ -8,10 +8,11 @@
 
 using namespace weft;
 
-// Elements of a product: `STEP` are 128 bytes, and `multiply` takes 32 bytes of K. Those of 16
-// bits; k_major.cuh has others.
+// Elements of a product: `STEP` are 128 bytes, and `multiply` takes 32 bytes of K and adds to a
+// `Sum`. Those of 16 bits; k_major.cuh has others.
 template <class T>
 struct Elements {
+    using Sum = float;
     static constexpr int STEP = 64;
 
     template <bool A_COLUMNS, bool B_COLUMNS, int N>
@@ -76,11 +77,12 @@ struct PipelinedTile {
     static constexpr int CONSUMERS = BM / 64 / DOWN, ACROSS = BN / 8;
     using A = BoxSide<BM, A_KMAJOR>;
     using B = BoxSide<BN, B_KMAJOR>;
+    using Sum = typename Elements<T>::Sum;
     static constexpr int STEP = Elements<T>::STEP;  // K of a stage
     static constexpr int STAGE = A::BYTES + B::BYTES;
     using Ring = Stages<STAGES>;
 
-    float of[DOWN][ACROSS][4];
+    Sum of[DOWN][ACROSS][4];
     Turn<STAGES> turn;
 
     // Fills stages with `steps` steps of K, from k on; one thread calls it.

@@ -1,9 +1,10 @@
-// Products of fp8 on Hopper: C = (A scale_a) (B scale_b) + bias, with scales of whole operands, of
-// rows of A and columns of B, or of blocks of 128 of K.
+// Products of fp8 and of int8 on Hopper: C = (A scale_a) (B scale_b) + bias, with scales of whole
+// operands, of rows of A and columns of B, or, of fp8, of blocks of 128 of K.
 #include "k_major.cuh"
 #include "multiply_tiles.cuh"
 
-// Sums. FAST: those of all K by the tensor cores, which keep 13 bits below the largest term.
+// Sums. FAST: those of all K by the tensor cores, which keep 13 bits below the largest term of fp8,
+// and all bits of int8.
 // PARTS: those of each 128 of K are added in single precision. BLOCKS: so are they, after each
 // has been multiplied by its scales.
 enum ScaledSums { FAST, PARTS, BLOCKS };
@@ -12,15 +13,15 @@ STRUCT_SCALES;  // see scaled.py
 
 // Results times the scales of their rows and columns. EACH: `columns` has one for each column,
 // else one for all of them.
-template <bool EACH, int N>
-__device__ void add_scaled(float (&sums)[N][4], const float (&of)[N][4], const float (&rows)[2],
+template <bool EACH, int N, class Sum>
+__device__ void add_scaled(float (&sums)[N][4], const Sum (&of)[N][4], const float (&rows)[2],
                            const float* columns) {
     Vector<float, 2> scale = {EACH ? 1 : columns[0], EACH ? 1 : columns[0]};
 #pragma unroll
     for (int n = 0; n < N; ++n) {
         if (EACH) scale = load<2>(columns + n * 8 + c_column(0));
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[n][i] += of[n][i] * (rows[i / 2] * scale[i % 2]);
+        for (int i = 0; i < 4; ++i) sums[n][i] += float(of[n][i]) * (rows[i / 2] * scale[i % 2]);
     }
 }
 
@@ -45,8 +46,8 @@ struct TileScales {
         }
     }
     // Multiplies results by them; `mine` is shared memory of the warp, COLUMNS floats.
-    template <int N>
-    __device__ void multiply(float (&of)[N][4], float* mine) const {
+    template <int N, class Sum>
+    __device__ void multiply(const Sum (&of)[N][4], float (&results)[N][4], float* mine) const {
         const float* columns = of_columns;
         if constexpr (EACH) {
             __syncwarp();  // those of the tile before have been read
@@ -56,13 +57,11 @@ struct TileScales {
             __syncwarp();
             columns = mine;
         }
-        float sums[N][4];
 #pragma unroll
         for (int n = 0; n < N; ++n)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) sums[n][i] = -0.0f;
-        add_scaled<EACH>(sums, of, of_rows, columns);
-        memcpy(of, sums, sizeof of);
+            for (int i = 0; i < 4; ++i) results[n][i] = -0.0f;
+        add_scaled<EACH>(results, of, of_rows, columns);
     }
 };
 
@@ -157,9 +156,11 @@ struct Scaled : TensorSums<E, S, true, true> {
         if constexpr (SUMS == FAST) tile.finish(stages);
     }
     template <int N>
-    __device__ void complete(float (&sums)[N][4], unsigned char* room) {
+    __device__ void complete(const typename Tile::Sum (&of)[N][4], float (&results)[N][4],
+                             unsigned char* room) {
         float* mine = reinterpret_cast<float*>(room) + threadIdx.x / 32 * COLUMNS;
-        if constexpr (SUMS != BLOCKS) of_tile.multiply(sums, mine);
+        if constexpr (SUMS == BLOCKS) memcpy(results, of, sizeof of);
+        else of_tile.multiply(of, results, mine);
     }
 };
 

@@ -7,6 +7,12 @@ using namespace weft;
 
 __device__ constexpr int common_divisor(int a, int b) { return b ? common_divisor(b, a % b) : a; }
 
+// The bits of a sum as a float, in which shares travel, and the addition of such bits.
+__device__ inline float bits_of_sum(float sum) { return sum; }
+__device__ inline float bits_of_sum(int sum) { return __int_as_float(sum); }
+__device__ inline void add_bits(float& sum, float bits) { sum += bits; }
+__device__ inline void add_bits(int& sum, float bits) { sum += __float_as_int(bits); }
+
 // Sums of SPLITS blocks of a cluster, of ACROSS times 8 columns for each of WARPS warps. Each block
 // has a share of the columns, and of the rows if columns cannot be shared by so many; the others
 // store theirs in its shared memory, where `arrived` counts the bytes. So no block waits for all.
@@ -32,7 +38,8 @@ struct ClusterShares {
 
     // Gives the other blocks their shares, and adds those that they give, in the order of the
     // blocks. True if this warp has sums.
-    __device__ bool add(const float (&of)[ACROSS][4], float (&sums)[MINE][4], float4* room) {
+    template <class Sum>
+    __device__ bool add(const Sum (&of)[ACROSS][4], Sum (&sums)[MINE][4], float4* room) {
         int me = cluster_block(), warp = threadIdx.x / 32, thread = threadIdx.x % THREADS;
         cluster_wait();  // the barriers of all blocks are there
         if constexpr (REPLACES) {
@@ -40,15 +47,19 @@ struct ClusterShares {
             if (threadIdx.x < SPLITS && threadIdx.x != me) drained.arrive_at(threadIdx.x);
             drained.wait(0);
         }
-        float own[MINE][4];
+        Sum own[MINE][4];
 #pragma unroll
         for (int c = 0; c < ALONG; ++c) {
             int owner = c * OWNERS + warp / OWN_WARPS;
 #pragma unroll
             for (int n = 0; n < MINE; ++n) {
-                const float (&x)[4] = of[c * MINE + n];
+                const Sum(&x)[4] = of[c * MINE + n];
                 float4* to = room + ((me - (me > owner)) * MINE + n) * THREADS + thread;
-                if (owner != me) store_to(owner, to, make_float4(x[0], x[1], x[2], x[3]), arrived);
+                if (owner != me)
+                    store_to(owner, to,
+                             make_float4(bits_of_sum(x[0]), bits_of_sum(x[1]), bits_of_sum(x[2]),
+                                         bits_of_sum(x[3])),
+                             arrived);
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
                     if (c == me / OWNERS) own[n][i] = x[i];
@@ -66,7 +77,8 @@ struct ClusterShares {
                     continue;
                 }
                 float4 x = room[((block - (block > me)) * MINE + n) * THREADS + thread];
-                sums[n][0] += x.x, sums[n][1] += x.y, sums[n][2] += x.z, sums[n][3] += x.w;
+                add_bits(sums[n][0], x.x), add_bits(sums[n][1], x.y);
+                add_bits(sums[n][2], x.z), add_bits(sums[n][3], x.w);
             }
         }
         return true;

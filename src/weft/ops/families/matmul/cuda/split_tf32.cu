@@ -156,7 +156,8 @@ struct SplitSums : TensorSums<float, S, true, true> {
     }
     __device__ void finish(Tile&, typename Tile::Ring&) {}
     template <int N>
-    __device__ void complete(float (&sums)[N][4], unsigned char*) {
+    __device__ void complete(const float (&of)[N][4], float (&sums)[N][4], unsigned char*) {
+        memcpy(sums, of, sizeof of);
         bool wrong = false;
 #pragma unroll
         for (int n = 0; n < N; ++n)

@@ -1,0 +1,1 @@
+"""Rows and groups of 8-bit elements with scales."""
