@@ -94,7 +94,7 @@ _DEPRECATED = {"empty": "weft.sanitizer", "filled": "weft.sanitizer"}
 """Names that have moved, for one release, and where they are now."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _PACKAGES = (
-    "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "report",
+    "device", "frontends", "init", "kernels", "llm", "measure", "nn", "ops", "optim", "report",
     "sanitizer",
     "source",
 )  # fmt: skip
@@ -205,6 +205,7 @@ __all__ = [
     "im2col_map",
     "init",
     "kernel",
+    "llm",
     "load_ptx",
     "nn",
     "ops",
