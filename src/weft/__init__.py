@@ -35,7 +35,7 @@ from weft.errors import (
 )
 
 if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
-    from weft import init, nn, ops, optim, sanitizer
+    from weft import init, llm, nn, ops, optim, sanitizer
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
     from weft.debug import Breakpoint, Debugger, breakpoint

@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import plain_decoder as plain  # noqa: E402
-
 import weft  # noqa: E402
 from weft.errors import ArgumentError  # noqa: E402
 from weft.llm.demo import demo  # noqa: E402
@@ -27,8 +26,8 @@ def loaded(folder: Path, family: str, dtype: Any = F32, seed: int = 1) -> tuple[
 
 def test_one_text(tmp_path: Path) -> None:
     model, stored = loaded(tmp_path, "llama")
-    found = weft.llm.Generator(model, capacity=16).generate(PROMPTS[:1], 6)
-    want, lead = plain.greedy(plain.LLAMA, stored, PROMPTS[0], 6)
+    found = weft.llm.Generator(model, capacity=16).generate(PROMPTS[:1], 5)
+    want, lead = plain.greedy(plain.LLAMA, stored, PROMPTS[0], 5)
     assert found == [want] and lead > 1e-3
 
 
@@ -60,13 +59,14 @@ def test_pages(tmp_path: Path, family: str) -> None:
 def test_a_second_call_and_stops() -> None:
     """Rows are free again; a stop token ends its own text alone; None stands for ended ones."""
     generator = weft.llm.Generator(demo(), rows=2, capacity=12)
-    both = generator.generate([[1, 2], [7]], 5)
-    assert generator.generate([[7]], 5) == both[1:]
-    ended = both[0][2]
-    assert ended not in both[0][:2] and ended not in both[1]
-    assert generator.generate([[1, 2], [7]], 5, stop=[ended]) == [both[0][:3], both[1]]
-    steps = list(generator.stream([[1, 2], [7]], 5, stop=[ended]))
-    assert [step[0] for step in steps] == [*both[0][:3], None, None]
+    drawn = [weft.llm.Sampling(1.0, seed=seed) for seed in (3, 4)]
+    both = generator.generate([[1, 2], [7]], 4, drawn)
+    assert generator.generate([[7]], 4, drawn[1:]) == both[1:]
+    ended = both[0][1]
+    assert ended != both[0][0] and ended not in both[1]
+    steps = list(generator.stream([[1, 2], [7]], 4, drawn, stop=[ended]))
+    assert [step[0] for step in steps] == [*both[0][:2], None, None]
+    assert [step[1] for step in steps] == both[1]
     assert generator.generate([[7]], 0) == [[]]
     assert len(generator.generate([[7]])[0]) == 11  # up to the capacity
 
@@ -75,11 +75,11 @@ def test_samples_do_not_depend_on_the_batch() -> None:
     """Seed and position decide; one Sampling for all gives rows seeds that follow each other."""
     sampling = weft.llm.Sampling(temperature=0.9, top_k=20, top_p=0.9, seed=5)
     generator = weft.llm.Generator(demo(), rows=3, capacity=12)
-    three = generator.generate([[1, 2], [7], [7]], 4, sampling)
-    assert three == generator.generate([[1, 2], [7], [7]], 4, sampling)
+    three = generator.generate([[1, 2], [7], [7]], 3, sampling)
+    assert three == generator.generate([[1, 2], [7], [7]], 3, sampling)
     assert three[1] != three[2]
     other = weft.llm.Sampling(0.9, 20, 0.9, 7)
-    assert generator.generate([[7]], 4, [other]) == three[2:]
+    assert generator.generate([[7]], 3, [other]) == three[2:]
 
 
 @pytest.mark.sim

@@ -33,7 +33,7 @@ def allowed(row: Any, temperature: float, top_k: int, top_p: float) -> Any:
     if top_k:
         wide = wide.masked_fill(wide < wide.topk(min(top_k, len(wide))).values[-1], -INF)
     p = wide.softmax(0)
-    values, order = p.sort(descending=True)
+    values = p.sort(descending=True).values
     kept = values.cumsum(0) - values < top_p
     kept[0] = True
     least = values[kept].min()
@@ -114,7 +114,7 @@ def test_seeds_and_positions_matter() -> None:
 
 
 def test_numbers_that_are_not_finite() -> None:
-    """NaN and -infinity are not drawn, +infinity is; a row of them alone gives one of its tokens."""
+    """NaN and -infinity are not drawn, +infinity is; a row of them gives one of its tokens."""
     x = torch.tensor([[math.nan, -INF, 0.0], [0.0, INF, 1.0], [math.nan] * 3, [-INF] * 3])
     assert weft.ops.sample(x, *settings(0.0)).tolist() == [2, 1, 0, 0]
     first, second, *others = weft.ops.sample(x, *settings(1.0, top_p=0.9)).tolist()

@@ -17,7 +17,6 @@ CONFIG = DecoderConfig(
     head_size=16,
     hidden=64,
     context=256,
-    tied=True,
 )
 STEP = 2654435761
 """An odd number near 2**32 over the golden ratio: its multiples spread over all words."""
@@ -28,7 +27,7 @@ def demo(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32)
     return spread(Decoder(CONFIG, device, dtype))
 
 
-def spread(model: Decoder, deviation: float = 0.5) -> Decoder:
+def spread(model: Decoder, deviation: float = 1.0) -> Decoder:
     """Give weights that are no norms numbers in a fixed order, computed on their device.
 
     They are uniform, with this deviation times one over the root of the columns.

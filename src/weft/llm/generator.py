@@ -16,6 +16,7 @@ from weft.ops.core import library
 from weft.ops.graph import graph
 
 Prompt = Sequence[int]
+GREEDY = Sampling()
 
 
 class Generator:
@@ -49,7 +50,7 @@ class Generator:
         self,
         prompts: Sequence[Prompt],
         tokens: int | None = None,
-        sampling: Sampling | Sequence[Sampling] = Sampling(),  # noqa: B008: a frozen value
+        sampling: Sampling | Sequence[Sampling] = GREEDY,
         stop: Iterable[int] | None = None,
     ) -> list[list[int]]:
         """The tokens that follow each prompt; a token that ended a text is the last one."""
@@ -64,7 +65,7 @@ class Generator:
         self,
         prompts: Sequence[Prompt],
         tokens: int | None = None,
-        sampling: Sampling | Sequence[Sampling] = Sampling(),  # noqa: B008
+        sampling: Sampling | Sequence[Sampling] = GREEDY,
         stop: Iterable[int] | None = None,
     ) -> Iterator[list[int | None]]:
         """Yield the next token of each prompt as it comes; None for a text that has ended."""
@@ -157,9 +158,7 @@ class Generator:
                 next="Generator(model, rows=N) has room for N texts",
             )
         if tokens is not None and tokens < 0:
-            raise ArgumentError(
-                f"weft.llm.Generator: tokens must be at least 0, got {tokens}"
-            )
+            raise ArgumentError(f"weft.llm.Generator: tokens must be at least 0, got {tokens}")
         for number, prompt in enumerate(prompts):
             self._check_prompt(number, prompt, 0 if tokens is None else tokens)
         return [self.capacity - len(p) if tokens is None else tokens for p in prompts]
