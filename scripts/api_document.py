@@ -39,6 +39,7 @@ SECTIONS = {
     "Climb ladders": ("weft", "climb Climb RungResult"),
     "PyTorch": ("weft", "as_op fuse graph explain"),
     "weft.ops": ("weft.ops", "as_op verify explain"),
+    "weft.llm": ("weft.llm", "load Generator Sampling"),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),
     "Errors and warnings": (
@@ -50,7 +51,7 @@ SECTIONS = {
     ),
 }
 """Title -> (module, its names in the order of the document)."""
-MADE_BY_USERS = ("Case", "Contender", "Op")
+MADE_BY_USERS = ("Case", "Contender", "Generator", "Op", "Sampling")
 """Classes whose constructor is public; all others are results."""
 _FIELD = re.compile(r"(?P<names>[a-z]\w*(?:,? \w+)*?) {2,}(?P<text>\S.*)")
 

@@ -132,7 +132,7 @@ def test_too_few_pages() -> None:
     generator = weft.llm.Generator(
         demo(dtype=F16), rows=2, capacity=16, cache="paged", page=4, pages=3
     )
-    with pytest.raises(ArgumentError, match="(?s)longer than the cache.*4 pages of 4.*3 pages"):
+    with pytest.raises(ArgumentError, match=r"(?s)longer than the cache.*4 pages of 4.*3 pages"):
         generator.generate([[1, 2], [3]], 4)
 
 

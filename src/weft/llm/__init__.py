@@ -1,14 +1,4 @@
-"""Decoders that generate tokens on weft's kernels: Llama, Qwen 2, Qwen 3 and GPT-2.
-
-config.py      the sizes of a model, from config.json
-checkpoint.py  safetensors files
-weights.py     public names of weights, and the parameters that they become
-decoder.py     the model
-cache.py       keys and values of past tokens
-sampling.py    how the next token is chosen
-generator.py   prompts to tokens
-tokens.py      text to tokens and back
-"""
+"""Decoders that generate tokens on weft's kernels: Llama, Qwen 2, Qwen 3 and GPT-2."""
 
 from __future__ import annotations
 
@@ -40,9 +30,11 @@ def load(folder: Any, device: Any = None, dtype: Any = None) -> Decoder:
     Keys and shapes are checked: an error names the file and the key. Every product of the model is
     a `weft.nn.Linear`.
 
-    >>> model = weft.llm.load(folder)
-    >>> print(model.config.family, model.config.depth)
-    llama 2
+    >>> try:
+    ...     weft.llm.load("no/such/folder")
+    ... except weft.ArgumentError as error:
+    ...     print(error.what)
+    weft.llm.load: there is no such folder
     """
     made: Decoder = bind.with_torch("weft.llm.loading").load(folder, device, dtype)
     return made

@@ -10,7 +10,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.llm import cache as caches
 from weft.llm.cache import PAGE, Cache
-from weft.llm.decoder import Decoder, Pass, angles
+from weft.llm.decoder import Attend, Decoder, Pass, angles
 from weft.llm.sampling import Sampling, Settings
 from weft.ops.core import library
 from weft.ops.graph import graph
@@ -20,7 +20,23 @@ GREEDY = Sampling()
 
 
 class Generator:
-    """Generates tokens with a model; see `weft.llm.Generator`."""
+    """Generates tokens with a model, for a number of texts at a time.
+
+    model     a decoder, as `weft.llm.load` returns it
+    rows      texts at a time, at the most
+    capacity  tokens of a text, with its prompt; by default the most that the model takes
+    cache     "static": slots for all tokens of each text; "paged": pages of a pool
+    page      slots of a page
+    pages     pages of the pool; by default as many as all texts can need
+
+    On a GPU a step is one CUDA graph. `generate` returns the tokens that follow each prompt,
+    `stream` yields them as they come.
+
+    >>> from weft.llm.demo import demo
+    >>> generator = weft.llm.Generator(demo(), rows=2, capacity=8)
+    >>> print([len(tokens) for tokens in generator.generate([[1, 2, 3], [7]], tokens=2)])
+    [2, 2]
+    """
 
     def __init__(
         self,
@@ -101,7 +117,7 @@ class Generator:
             self.cache.end()
 
     # ---- passes --------------------------------------------------------------------------------
-    def _pass(self, positions: torch.Tensor, slots: torch.Tensor, attend: caches.Attend) -> Pass:
+    def _pass(self, positions: torch.Tensor, slots: torch.Tensor, attend: Attend) -> Pass:
         return Pass(positions, slots, self.cache.keys, self.cache.values, *self._rotary, attend)
 
     def _prefill(self, prompts: Sequence[Prompt]) -> torch.Tensor:

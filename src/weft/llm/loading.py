@@ -33,7 +33,7 @@ def load(
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     model = Decoder(sizes, "meta", dtype or _dtype(stored))
-    model = model.to_empty(device=device)
+    model.to_empty(device=device)
     if sizes.tied:  # to_empty makes memory for each
         model.head.weight = model.embedding.weight
     weights.fill(model, sizes, stored)

@@ -19,7 +19,7 @@ class Sampling:
     top_p        the most probable tokens whose probabilities add up to it; 1: all
     seed         tokens are a function of it and of their position
 
-    >>> weft.llm.Sampling(temperature=0.8, top_k=40)
+    >>> print(weft.llm.Sampling(temperature=0.8, top_k=40))
     Sampling(temperature=0.8, top_k=40, top_p=1.0, seed=0)
     """
 

@@ -11,7 +11,7 @@ from weft.ops.core import source
 from weft.ops.core.checks import check_dtype
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.sampling import model
 from weft.ops.families.sampling.structs import Draw
@@ -84,7 +84,8 @@ def _plan(request: Request, out: Buffer) -> Plan:
     kernel = source.kernel("sampling/sample.cu", name, **Draw.define())
     steps = [_step(s) for s in request.inputs[1:] if s is not None]
     draw = Draw(x.strides[0], x.shape[1], *steps)
-    args = (at, *map(Pointer, range(1, OUTPUT)), Pointer(OUTPUT), draw.pack())
+    rest = [Pointer(number) for number in range(1, OUTPUT + 1)]
+    args: tuple[Argument, ...] = (at, *rest, draw.pack())
     step = Step(kernel, (x.shape[0],), (threads,), args, early=True)
     return Plan((*before, step), (out,), scratch)
 
