@@ -50,6 +50,8 @@ class PlainStep:
             [x.transpose(1, 2).clone() for x in side]
             for side in (generator.cache.keys, generator.cache.values)
         )
+        for x in (*self.keys, *self.values):  # else CUDA graphs are left out: steps write to them
+            torch._dynamo.mark_static_address(x)
         cos, sin = angles(c, generator.capacity, model.device)
         self.cos, self.sin = (torch.cat((x, x), -1).to(model.dtype) for x in (cos, sin))
         self.position = torch.tensor([position], device=model.device)

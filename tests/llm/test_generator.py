@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 import plain_decoder as plain  # noqa: E402
 import weft  # noqa: E402
 from weft.errors import ArgumentError  # noqa: E402
+from weft.kernels import Launch  # noqa: E402
 from weft.llm.demo import demo  # noqa: E402
 
 PROMPTS = ([3, 1, 4], [15], [9, 2, 6, 5, 35, 8, 9])
@@ -82,16 +83,34 @@ def test_samples_do_not_depend_on_the_batch() -> None:
     assert generator.generate([[7]], 3, [other]) == three[2:]
 
 
+def test_one_stream_at_a_time() -> None:
+    """A stream that is left open neither goes on nor ends the one that came after it."""
+    generator = weft.llm.Generator(demo(), capacity=8)
+    want = generator.generate([[7]], 2)
+    left = generator.stream([[1, 2]], 3)
+    next(left)
+    later = generator.stream([[7]], 2)
+    found = next(later)
+    with pytest.raises(ArgumentError, match="a later call has taken the cache"):
+        next(left)
+    assert [[*found, *next(later)]] == want
+
+
 @pytest.mark.sim
-def test_a_step_is_few_launches() -> None:
-    """Nine for each layer; embedding, slot, the last norm, the head and the token."""
+def test_a_step_is_few_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine for each layer; the embedding, the last norm, the head and the token."""
     generator = weft.llm.Generator(demo(dtype=F16), rows=1, capacity=8)
-    stream = generator.stream([[1, 2]], 4)
-    for _ in range(3):
-        next(stream)
-    with weft.profile() as session:
-        next(stream)
-    assert len(session.profiles) == 2 * 9 + 4
+    stream = generator.stream([[1, 2]], 3)
+    next(stream)
+    seen, plain_launch = [], Launch.__call__
+
+    def counted(launch: Launch, *args: Any) -> None:
+        seen.append(launch)
+        plain_launch(launch, *args)
+
+    monkeypatch.setattr(Launch, "__call__", counted)
+    next(stream)
+    assert len(seen) == 2 * 9 + 4, seen
 
 
 CASES: dict[str, Any] = {

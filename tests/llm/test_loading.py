@@ -141,6 +141,7 @@ def test_broken_indices(tmp_path: Path, places: Any, words: str) -> None:
 CONFIGS: dict[str, Any] = {
     "another family": ({"model_type": "mamba"}, "(?s)not known.*'mamba'.*llama, qwen2"),
     "no number": ({"hidden_size": None}, "no number 'hidden_size'"),
+    "no whole number": ({"head_dim": 8.5}, "(?s)'head_dim' .* whole number.*8.5"),
     "another activation": ({"hidden_act": "gelu"}, "(?s)this 'hidden_act'.*'gelu'.*'silu'"),
     "another scaling": ({"rope_scaling": {"rope_type": "yarn"}}, "(?s)scaling of rotary.*'yarn'"),
     "heads that do not fit": ({"num_key_value_heads": 3}, "(?s)heads of a model.*4 heads, 3 of"),

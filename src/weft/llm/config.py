@@ -64,7 +64,7 @@ class DecoderConfig:
                 allowed=", ".join(FAMILIES),
             )
         sizes = {n: v for n, v in vars(self).items() if type(v) is int}
-        if wrong := {n: v for n, v in sizes.items() if n != "tied" and v < 1}:
+        if wrong := {n: v for n, v in sizes.items() if v < 1}:
             raise ArgumentError(
                 "weft.llm: the sizes of a model must be at least 1",
                 got=", ".join(f"{n} {v}" for n, v in wrong.items()),
@@ -131,6 +131,16 @@ class _Fields:
             )
         return value
 
+    def size(self, name: str, default: Any = None) -> int:
+        value = self.number(name, default)
+        if type(value) is not int:
+            raise ArgumentError(
+                f"weft.llm: '{name}' of config.json must be a whole number",
+                where=self.where,
+                got=repr(value),
+            )
+        return value
+
     def text(self, name: str) -> str:
         return str(self.found.get(name, ""))
 
@@ -155,20 +165,20 @@ def _rotary(family: str, fields: _Fields) -> DecoderConfig:
     """Llama and Qwen."""
     fields.need("hidden_act", "silu")
     fields.need("mlp_bias", False)
-    fields.need("attention_bias", family == "qwen2", False)
+    fields.need("attention_bias", False)
     fields.need("use_sliding_window", False, None)
-    heads, width = fields.number("num_attention_heads"), fields.number("hidden_size")
+    heads, width = fields.size("num_attention_heads"), fields.size("hidden_size")
     theta, scaling = _frequencies(fields)
     return DecoderConfig(
         family=family,
-        vocabulary=fields.number("vocab_size"),
+        vocabulary=fields.size("vocab_size"),
         width=width,
-        depth=fields.number("num_hidden_layers"),
+        depth=fields.size("num_hidden_layers"),
         heads=heads,
-        kv_heads=fields.number("num_key_value_heads", heads),
-        head_size=fields.number("head_dim", width // max(heads, 1)),
-        hidden=fields.number("intermediate_size"),
-        context=fields.number("max_position_embeddings"),
+        kv_heads=fields.size("num_key_value_heads", heads),
+        head_size=fields.size("head_dim", width // max(heads, 1)),
+        hidden=fields.size("intermediate_size"),
+        context=fields.size("max_position_embeddings"),
         eps=fields.number("rms_norm_eps", 1e-6),
         theta=theta,
         scaling=scaling,
@@ -196,24 +206,24 @@ def _frequencies(fields: _Fields) -> tuple[float, Scaling | None]:
         float(part.number("factor")),
         float(part.number("low_freq_factor")),
         float(part.number("high_freq_factor")),
-        part.number("original_max_position_embeddings"),
+        part.size("original_max_position_embeddings"),
     )
 
 
 def _gpt2(fields: _Fields) -> DecoderConfig:
     fields.need("activation_function", "gelu_new")
     fields.need("scale_attn_by_inverse_layer_idx", False)
-    heads, width = fields.number("n_head"), fields.number("n_embd")
+    heads, width = fields.size("n_head"), fields.size("n_embd")
     return DecoderConfig(
         family="gpt2",
-        vocabulary=fields.number("vocab_size"),
+        vocabulary=fields.size("vocab_size"),
         width=width,
-        depth=fields.number("n_layer"),
+        depth=fields.size("n_layer"),
         heads=heads,
         kv_heads=heads,
         head_size=width // max(heads, 1),
-        hidden=fields.number("n_inner", 4 * width),
-        context=fields.number("n_positions"),
+        hidden=fields.size("n_inner", 4 * width),
+        context=fields.size("n_positions"),
         eps=fields.number("layer_norm_epsilon", 1e-5),
         tied=True,
         stop=fields.stop(),

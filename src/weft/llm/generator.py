@@ -61,6 +61,7 @@ class Generator:
         self._active = torch.zeros(rows, dtype=torch.int32, **where)
         self._settings = Settings(rows, model.device)
         self._graphed = graph(self._step, copy=False)
+        self._stream_number = 0
 
     def generate(
         self,
@@ -84,7 +85,10 @@ class Generator:
         sampling: Sampling | Sequence[Sampling] = GREEDY,
         stop: Iterable[int] | None = None,
     ) -> Iterator[list[int | None]]:
-        """Yield the next token of each prompt as it comes; None for a text that has ended."""
+        """Yield the next token of each prompt as it comes; None for a text that has ended.
+
+        The texts of an earlier call end when a later one begins.
+        """
         limits = self._limits(prompts, tokens)
         ends = frozenset(self.model.config.stop if stop is None else stop)
         chosen = _per_row(sampling, len(prompts))
@@ -97,11 +101,13 @@ class Generator:
         sampling: Sequence[Sampling],
         ends: frozenset[int],
     ) -> Iterator[list[int | None]]:
+        self._stream_number = own = self._stream_number + 1
         self._settings.set(sampling)
         self.cache.begin([len(p) + n for p, n in zip(prompts, limits, strict=True)])
         made, open_rows = 0, {row for row, n in enumerate(limits) if n}
         try:
             while open_rows:
+                self._check_stream(own)
                 with torch.no_grad():
                     drawn = self._graphed() if made else self._prefill(prompts)
                 found = drawn.tolist()
@@ -113,8 +119,9 @@ class Generator:
                     self._active[sorted(closed)] = 0
                 yield step
         finally:
-            self._active.zero_()
-            self.cache.end()
+            if own == self._stream_number:
+                self._active.zero_()
+                self.cache.end()
 
     # ---- passes --------------------------------------------------------------------------------
     def _pass(self, positions: torch.Tensor, slots: torch.Tensor, attend: Attend) -> Pass:
@@ -178,6 +185,13 @@ class Generator:
         for number, prompt in enumerate(prompts):
             self._check_prompt(number, prompt, 0 if tokens is None else tokens)
         return [self.capacity - len(p) if tokens is None else tokens for p in prompts]
+
+    def _check_stream(self, own: int) -> None:
+        if own != self._stream_number:
+            raise ArgumentError(
+                "weft.llm.Generator: a later call has taken the cache of these texts",
+                next="finish a stream before the next one, or make two Generators",
+            )
 
     def _check_prompt(self, number: int, prompt: Prompt, tokens: int) -> None:
         vocabulary = self.model.config.vocabulary
