@@ -82,7 +82,8 @@ def _run(stream: Any, show: TextStream | None, say: Say) -> tuple[list[int], flo
             last = time.perf_counter()
             first = first or last
             tokens.append(token)
-            say(f"{token} " if show is None else show.add(token))
+            number = f"{token}" if len(tokens) == 1 else f" {token}"
+            say(number if show is None else show.add(token))
     except KeyboardInterrupt:
         stopped = True
     finally:
