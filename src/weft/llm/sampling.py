@@ -1,4 +1,4 @@
-"""How the next token is chosen."""
+"""The choice of the next token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen: see `weft.ops.sample`.
+    """The choice of the next token, by `weft.ops.sample`.
 
     temperature  0: the most probable token
     top_k        the most probable tokens to draw from; 0: all
