@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from weft.ops.core import library
 from weft.ops.sweep import draw
 from weft.ops.sweep.case import FLOATS, Case
 from weft.ops.sweep.draw import Call
@@ -20,26 +19,30 @@ KEPT = 40
 """Tokens that are drawn from."""
 
 
-def _logits(rng: random.Random, most: int) -> Call:
-    """Rows of a public model's vocabulary."""
+SETTINGS = (
+    ("float32", draw.Between(0.5, 1.5)),
+    ("int32", draw.Between(KEPT, KEPT + 1)),
+    ("float32", draw.Between(0.9, 1.0)),
+    ("int64", draw.Between(0, 1000)),
+    ("int32", draw.Between(0, 1000)),
+)
+"""Dtypes and contents of temperature, top_k, top_p, seed and position."""
+
+
+def _logits(greedy: bool, rng: random.Random, most: int) -> Call:
+    """Rows of a public model's vocabulary; settings for each row, or for all."""
     tokens = rng.choice([n for n in VOCABULARIES if n <= most] or [most])
-    shape = (rng.randint(1, max(1, min(64, most // tokens))), tokens)
-    return Call("sample", (draw.Tensor(shape, rng.choice(FLOATS), (0, 1)),), {})
+    rows = rng.randint(1, max(1, min(64, most // tokens)))
+    logits = draw.Tensor((rows, tokens), rng.choice(FLOATS), (0, 1))
+    count = rng.choice((1, rows))
+    drawn = [*SETTINGS]
+    if greedy:
+        drawn[0] = ("float32", draw.Between(0.0, 0.0))
+    settings = (draw.Tensor((count,), dtype, (0,), contents=c) for dtype, c in drawn)
+    return Call("sample", (logits, *settings), {})
 
 
-@functools.cache
-def _settings(temperature: float, device: torch.device) -> tuple[Any, ...]:
-    """The arguments after the logits, for all rows."""
-    numbers = ((temperature, "float32"), (KEPT, "int32"), (1.0, "float32"), (1, "int64"))
-    made = [torch.tensor([n], dtype=getattr(torch, d), device=device) for n, d in numbers]
-    return *made, torch.zeros(1, dtype=torch.int32, device=device)
-
-
-def _drawn(temperature: float, logits: Any) -> Any:
-    return library.call("sample")(logits, *_settings(temperature, logits.device))
-
-
-def _among(count: int, got: torch.Tensor, logits: torch.Tensor) -> float:
+def _among(count: int, got: torch.Tensor, logits: torch.Tensor, *settings: Any) -> float:
     """0 if each token is among so many of the most probable ones of its row, else infinite."""
     if int(got.min()) < 0 or int(got.max()) >= logits.shape[1]:
         return math.inf
@@ -47,18 +50,25 @@ def _among(count: int, got: torch.Tensor, logits: torch.Tensor) -> float:
     return 0.0 if bool((logits.gather(1, got[:, None]) >= least).all()) else math.inf
 
 
-def _by_torch(logits: Any) -> Any:
+def _by_torch(logits: Any, temperature: Any, *settings: Any) -> Any:
+    """The same without a limit of probabilities."""
     values, places = logits.float().topk(min(KEPT, logits.shape[1]), -1)
+    values = values / temperature.view(-1, 1)
     return places.gather(1, torch.multinomial(values.softmax(-1), 1))[:, 0]
 
 
 CASES = (
     Case(
-        "sample", _logits, _by_torch,
-        weft=functools.partial(_drawn, 1.0), judge=functools.partial(_among, KEPT),
+        "sample",
+        functools.partial(_logits, False),
+        _by_torch,
+        judge=functools.partial(_among, KEPT),
     ),
     Case(
-        "sample greedy", _logits, lambda logits: logits.argmax(-1),
-        weft=functools.partial(_drawn, 0.0), judge=functools.partial(_among, 1),
+        "sample greedy",
+        functools.partial(_logits, True),
+        lambda logits, *settings: logits.argmax(-1),
+        judge=functools.partial(_among, 1),
+        shared=True,
     ),
-)  # fmt: skip
+)
