@@ -6,7 +6,7 @@
 Weights are random bf16 numbers, made on the device; both models share them. Each step reads 1,500
 tokens of context, for 1 and 16 texts. weft's step is a CUDA graph, with the draw of the token;
 PyTorch's ends with the logits, eager and by torch.compile(mode="reduce-overhead"), on a static
-cache. Times are medians of single steps by CUDA events.
+cache. Times are medians of rounds of steps that follow each other, by CUDA events.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ TINY = DecoderConfig(
     hidden=48, context=64, eps=1e-5, theta=500.0,
 )  # fmt: skip
 CONTEXT, CAPACITY, BATCHES = 1500, 1536, (1, 16)
-STEPS = 50
-"""Steps that are timed."""
+ROUNDS, STEPS = 9, 10
+"""Times of each contender, and the steps of each."""
 
 
 class PlainStep:
@@ -123,18 +123,19 @@ def checked(generator: Generator, plain: PlainStep) -> dict[str, Any]:
 
 
 def milliseconds(call: Callable[[], Any]) -> float:
-    """The median of single calls, after some to warm up."""
-    for _ in range(8):
+    """The median of rounds of calls, divided by their number, after some to warm up."""
+    for _ in range(STEPS):
         call()
     torch.cuda.synchronize()
     times = []
-    for _ in range(STEPS):
+    for _ in range(ROUNDS):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        call()
+        for _ in range(STEPS):
+            call()
         end.record()
         end.synchronize()
-        times.append(start.elapsed_time(end))
+        times.append(start.elapsed_time(end) / STEPS)
     return statistics.median(times)
 
 
@@ -142,16 +143,22 @@ def compared(model: Decoder, rows: int, capacity: int, context: int, timed: bool
     """A row of the record."""
     generator = filled(model, rows, capacity, context)
     plain = PlainStep(generator, context)
-    row = {"batch": rows, "context": context, **checked(generator, plain)}
+    row: dict[str, Any] = {"batch": rows, "context": context, **checked(generator, plain)}
     if not timed:
         return row
     tokens = generator._tokens.clone()
     compiled = torch.compile(plain.__call__, mode="reduce-overhead", fullgraph=True)
-    row["ms"] = {
-        "weft": milliseconds(step_of(generator)),
-        "torch.compile": milliseconds(lambda: compiled(tokens)),
-        "eager": milliseconds(lambda: plain(tokens)),
+    contenders = {
+        "weft": step_of(generator),
+        "torch.compile": lambda: compiled(tokens),
+        "eager": lambda: plain(tokens),
     }
+    row |= {"ms": {}, "failed": {}}
+    for name, call in contenders.items():
+        try:
+            row["ms"][name] = milliseconds(call)
+        except RuntimeError as error:
+            row["failed"][name] = str(error)[:200]
     row["graphs"] = generator._graphed.captures
     return row
 

@@ -83,6 +83,29 @@ def test_samples_do_not_depend_on_the_batch() -> None:
     assert generator.generate([[7]], 3, [other]) == three[2:]
 
 
+class Twin(torch.nn.Module):  # type: ignore[misc]
+    """A module with the call of a linear layer, as converters put in its place."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, x: Any) -> Any:
+        return torch.nn.functional.linear(x, self.weight, self.bias)
+
+
+def test_layers_that_were_replaced() -> None:
+    """Every product may be another module."""
+    model = demo()
+    want = weft.llm.Generator(model, capacity=8).generate([[7, 1]], 3)
+    for module in [m for m in model.modules() if not isinstance(m, Twin)]:
+        for name, layer in list(module.named_children()):
+            if isinstance(layer, torch.nn.Linear):
+                setattr(module, name, Twin(layer))
+    assert not any(isinstance(m, torch.nn.Linear) for m in model.modules())
+    assert weft.llm.Generator(model, capacity=8).generate([[7, 1]], 3) == want
+
+
 def test_one_stream_at_a_time() -> None:
     """A stream that is left open neither goes on nor ends the one that came after it."""
     generator = weft.llm.Generator(demo(), capacity=8)
