@@ -47,6 +47,7 @@ SECTIONS = {
         "weft.sparse",
         "prune report SparsityReport compress SemiStructured convert Linear",
     ),
+    "weft.llm": ("weft.llm", "load Generator Sampling"),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),
     "Errors and warnings": (
@@ -60,6 +61,7 @@ SECTIONS = {
 """Title -> (module, its names in the order of the document)."""
 MADE_BY_USERS = ("Case", "Contender", "DynamicLinear", "Linear", "Op")
 MADE_BY_USERS = ("Case", "Contender", "Linear", "Op")
+MADE_BY_USERS = ("Case", "Contender", "Generator", "Op", "Sampling")
 """Classes whose constructor is public; all others are results."""
 _FIELD = re.compile(r"(?P<names>[a-z]\w*(?:,? \w+)*?) {2,}(?P<text>\S.*)")
 

@@ -71,11 +71,14 @@ def definitions() -> list[str]:
 _OWN = {
     "index": "int64", "condition": "bool", "cu_seq_q": "int32", "cu_seq_k": "int32",
     "block_table": "int32", "lengths": "int32", "linear_cross_entropy.target": "int64",
+    "temperature": "float32", "top_k": "int32", "top_p": "float32", "seed": "int64",
+    "position": "int32",
 }  # fmt: skip
 """Dtypes of arguments, of all ops or of one, that do not have that of the others."""
 _DIMENSIONS = {
     "running_mean": 1, "running_var": 1, "cu_seq_q": 1, "cu_seq_k": 1, "lengths": 1,
-    "block_table": 2, "linear_cross_entropy.target": 1,
+    "block_table": 2, "linear_cross_entropy.target": 1, "temperature": 1, "top_k": 1, "top_p": 1,
+    "seed": 1, "position": 1,
 }  # fmt: skip
 """Dimensions of arguments, whatever the others have."""
 

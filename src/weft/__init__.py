@@ -37,6 +37,7 @@ from weft.errors import (
 if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
     from weft import init, nn, ops, optim, quant, sanitizer
     from weft import init, nn, ops, optim, sanitizer, sparse
+    from weft import init, llm, nn, ops, optim, sanitizer
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
     from weft.debug import Breakpoint, Debugger, breakpoint
@@ -97,6 +98,7 @@ _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _PACKAGES = (
     "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "quant",
     "report",
+    "device", "frontends", "init", "kernels", "llm", "measure", "nn", "ops", "optim", "report",
     "sanitizer",
     "source",
     "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "report",
@@ -209,6 +211,7 @@ __all__ = [
     "im2col_map",
     "init",
     "kernel",
+    "llm",
     "load_ptx",
     "nn",
     "ops",

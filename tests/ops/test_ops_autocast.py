@@ -40,6 +40,7 @@ EXCEPT = {
     "rfft": "torch has no transform of bfloat16",
     "rfft2": "torch has no transform of bfloat16",
     "rotary": "torch's version slices, for which this build has no CUDA",
+    "sample": "its settings have dtypes of their own",
     "scaled_mm": "scales are float32 for torch",
     "unique": "the shape of its result depends on contents, which fake tensors do not have",
     "uniform": "torch makes the tensor, for which this build has no CUDA",

@@ -33,6 +33,14 @@ CALLS: dict[str, Callable[[], torch.Tensor]] = {
     "attention": lambda: ops.scaled_dot_product_attention(
         *(random(1, 2, 65, 64).half() for _ in range(3))
     ),
+    "sample": lambda: ops.sample(
+        random(3, 300),
+        torch.tensor([0.8]),
+        torch.tensor([40], dtype=torch.int32),
+        torch.tensor([0.9]),
+        torch.tensor([1]),
+        torch.arange(3, dtype=torch.int32),
+    ),
 }
 
 

@@ -143,7 +143,7 @@ def check_writable(path: Path | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def place_of(chosen: Selection | None) -> Any:
+def place_of(chosen: Selection | None, verb: str = "weft train") -> Any:
     """The torch device of a device: the CPU stands for the simulated GPU."""
     torch = with_torch("torch")
     gpu = with_torch("weft.ops.sweep.gpu")
@@ -152,7 +152,7 @@ def place_of(chosen: Selection | None) -> Any:
         return torch.device("cuda", local) if gpu.present() == "cuda" else torch.device("cpu")
     if chosen.number is None:
         return torch.device("cpu")
-    gpu.need("weft train --device gpu", "--device sim trains on the simulated GPU")
+    gpu.need(f"{verb} --device gpu", "--device sim runs on the simulated GPU")
     return torch.device("cuda", chosen.number + local)
 
 

@@ -12,7 +12,7 @@ from weft.ops.core import library
 from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Layout
-from weft.ops.families.rotary import plans
+from weft.ops.families.rotary import cached, plans
 
 GROUP = "attention, embedding"
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -187,4 +187,5 @@ DEFINITIONS = (
         public=False,
         **_SHARED,
     ),
+    *cached.DEFINITIONS,
 )

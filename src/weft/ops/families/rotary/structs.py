@@ -1,11 +1,11 @@
-"""Structs that the kernel of rotary embeddings takes."""
+"""Structs that the kernels of rotary embeddings take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from weft.kernels.structs import Int, LongLong, Struct, array
+from weft.kernels.structs import Float, Int, LongLong, Struct, array
 
 PARTS = 3
 """Tensors of a launch at the most: queries, keys and values."""
@@ -30,3 +30,16 @@ class Rotation(Struct):
     positions: Int
     size: Annotated[Int, "elements of a head"]
     sign: Annotated[Int, "-1: back, for gradients"]
+
+
+@dataclass(frozen=True)
+class Cached(Struct):
+    """Tokens with packed heads, whose keys and values go to a cache."""
+
+    tokens: LongLong
+    token_stride: Annotated[LongLong, "elements between two tokens"]
+    heads: Int
+    kv_heads: Int
+    size: Annotated[Int, "elements of a head"]
+    pairs: Annotated[Int, "pairs of elements that are turned"]
+    eps: Annotated[Float, "added to the mean of squares"]

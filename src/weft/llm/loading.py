@@ -1,0 +1,48 @@
+"""Load a decoder from the folder of a public model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.llm import checkpoint, config, weights
+from weft.llm.decoder import Decoder
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def load(
+    folder: str | Path,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Decoder:
+    """Read config.json and the weights; see `weft.llm.load`."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise ArgumentError("weft.llm.load: there is no such folder", got=str(folder))
+    if dtype is not None and dtype not in FLOATS:
+        raise ArgumentError(
+            "weft.llm.load: the dtype is not supported",
+            got=str(dtype),
+            allowed=", ".join(map(str, FLOATS)),
+        )
+    sizes = config.read(path / "config.json")
+    stored = checkpoint.tensors(path)
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = Decoder(sizes, "meta", dtype or _dtype(stored))
+    model.to_empty(device=device)
+    if sizes.tied:  # to_empty makes memory for each
+        model.head.weight = model.embedding.weight
+    weights.fill(model, sizes, stored)
+    return model
+
+
+def _dtype(stored: dict[str, checkpoint.Stored]) -> torch.dtype:
+    """The dtype that the checkpoint has."""
+    for value in stored.values():
+        if value.dtype in checkpoint.DTYPES:
+            return checkpoint.DTYPES[value.dtype]
+    return torch.float32
