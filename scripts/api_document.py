@@ -43,6 +43,7 @@ SECTIONS = {
         "weft.quant",
         "quantise Quantised calibrate Activations Calibration convert revert Linear DynamicLinear"
         " report Report",
+    ),
     "weft.sparse": (
         "weft.sparse",
         "prune report SparsityReport compress SemiStructured convert Linear",
@@ -59,9 +60,7 @@ SECTIONS = {
     ),
 }
 """Title -> (module, its names in the order of the document)."""
-MADE_BY_USERS = ("Case", "Contender", "DynamicLinear", "Linear", "Op")
-MADE_BY_USERS = ("Case", "Contender", "Linear", "Op")
-MADE_BY_USERS = ("Case", "Contender", "Generator", "Op", "Sampling")
+MADE_BY_USERS = ("Case", "Contender", "DynamicLinear", "Generator", "Linear", "Op", "Sampling")
 """Classes whose constructor is public; all others are results."""
 _FIELD = re.compile(r"(?P<names>[a-z]\w*(?:,? \w+)*?) {2,}(?P<text>\S.*)")
 

@@ -35,9 +35,7 @@ from weft.errors import (
 )
 
 if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
-    from weft import init, nn, ops, optim, quant, sanitizer
-    from weft import init, nn, ops, optim, sanitizer, sparse
-    from weft import init, llm, nn, ops, optim, sanitizer
+    from weft import init, llm, nn, ops, optim, quant, sanitizer, sparse
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
     from weft.debug import Breakpoint, Debugger, breakpoint
@@ -96,13 +94,8 @@ _DEPRECATED = {"empty": "weft.sanitizer", "filled": "weft.sanitizer"}
 """Names that have moved, for one release, and where they are now."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _PACKAGES = (
-    "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "quant",
-    "report",
-    "device", "frontends", "init", "kernels", "llm", "measure", "nn", "ops", "optim", "report",
-    "sanitizer",
-    "source",
-    "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "report",
-    "sanitizer", "source", "sparse",
+    "device", "frontends", "init", "kernels", "llm", "measure", "nn", "ops", "optim", "quant",
+    "report", "sanitizer", "source", "sparse",
 )  # fmt: skip
 """Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
 

@@ -31,8 +31,17 @@ def test_the_document_is_current() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["weft", "weft.ops", "weft.quant", "weft.sanitizer", "weft.triton", "weft.numba"]
-    "module", ["weft", "weft.ops", "weft.sanitizer", "weft.sparse", "weft.triton", "weft.numba"]
+    "module",
+    [
+        "weft",
+        "weft.llm",
+        "weft.ops",
+        "weft.quant",
+        "weft.sanitizer",
+        "weft.sparse",
+        "weft.triton",
+        "weft.numba",
+    ],
 )
 def test_every_public_name_is_described(module: str) -> None:
     public = importlib.import_module(module)

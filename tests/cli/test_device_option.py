@@ -29,8 +29,8 @@ def copied(x, y):
 """
 WITH_DEVICE = [
     "bench", "bench models", "bench networks", "bench ops", "check", "climb", "debug", "explain",
-    "extract", "learn", "profile", "ptx", "run", "trace values", "tune", "train", "train gpt",
-    "extract", "generate", "learn", "profile", "ptx", "run", "tune", "train", "train gpt",
+    "extract", "generate", "learn", "profile", "ptx", "run", "trace values", "tune", "train",
+    "train gpt",
 ]  # fmt: skip
 WITH_GPU = ["bench", "climb", "profile", "run"]
 
