@@ -59,7 +59,7 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
     from weft.values.analysis import Advice, Roofline, Section
     from weft.values.check import Verdict
     from weft.values.climb import RungResult
-    from weft.values.prediction import LineStalls, Prediction
+    from weft.values.time.prediction import LineStalls, Prediction
     from weft.values.timing import Timing
 
 _LAZY = {
@@ -84,7 +84,7 @@ _LAZY = {
     "weft.sanitizer": ("sanitize",),
     "weft.torch_backend": ("explain",),
     "weft.values.analysis": ("Advice", "Roofline", "Section"),
-    "weft.values.prediction": ("LineStalls", "Prediction"),
+    "weft.values.time.prediction": ("LineStalls", "Prediction"),
     "weft.values.check": ("Verdict",),
     "weft.values.climb": ("RungResult",),
     "weft.values.timing": ("Timing",),

@@ -17,7 +17,7 @@ from weft.report.timeline import text
 from weft.report.timeline.page import page
 from weft.report.timeline.trace import trace
 from weft.values import timeline as t
-from weft.values.timeline import Activity, Timeline, TimelineEvent
+from weft.values.time.timeline import Activity, Timeline, TimelineEvent
 
 GPU = models.get("h200")
 KERNEL = 100e-6

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.values import timeline
-from weft.values.timeline import Activity
+from weft.values.time.timeline import Activity
 
 Function = Callable[..., Any]
 

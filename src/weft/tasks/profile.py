@@ -31,7 +31,7 @@ from weft.tasks.program import Build, words
 from weft.values.analysis import AnalysedProfile, Launched
 from weft.values.layers import StepProfile
 from weft.values.model import ModelProfile
-from weft.values.timeline import Timeline
+from weft.values.time.timeline import Timeline
 
 RECORD = ".json"
 Waiting = Callable[[Path], contextlib.AbstractContextManager[Any]]

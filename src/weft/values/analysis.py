@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.values.prediction import Prediction
 from weft.values.profile import Profile
+from weft.values.time.prediction import Prediction
 
 Dims = tuple[int, int, int]
 

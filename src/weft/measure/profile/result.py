@@ -16,7 +16,7 @@ from weft.values.analysis import AnalysedProfile
 if TYPE_CHECKING:  # a process that only launches kernels imports none of these
     from weft.measure.profile.difference import Changes
     from weft.values.analysis import Advice, Curve, Roofline, Section
-    from weft.values.prediction import Prediction
+    from weft.values.time.prediction import Prediction
 
 
 class Profile(AnalysedProfile):

@@ -17,7 +17,7 @@ from weft.errors import DeviceError
 from weft.measure.profile import merge, record
 from weft.measure.profile.profile import profile_launch
 from weft.measure.profile.result import Profile
-from weft.values.timeline import Activity
+from weft.values.time.timeline import Activity
 
 OnKernel = Callable[[int, Profile, LaunchRequest], None]
 """Called with the number of the profile that a launch was added to, its own profile, itself."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from weft.measure.timeline import overlap, path
 from weft.measure.timeline.gaps import use
 from weft.measure.timeline.statistics import statistics
-from weft.values.timeline import Timeline, TimelineEvent
+from weft.values.time.timeline import Timeline, TimelineEvent
 
 
 def analysed(program: str, gpu: str, clock: str, events: Sequence[TimelineEvent]) -> Timeline:

@@ -13,7 +13,7 @@ from weft.measure.profile.prediction import duration as prediction
 from weft.measure.profile.prediction.constants import FITTED
 from weft.values import timeline
 from weft.values.profile import Profile
-from weft.values.timeline import Activity
+from weft.values.time.timeline import Activity
 
 CALL = 2e-6
 """Seconds of the host in one call of CUDA; assumed."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from weft.values import timeline
-from weft.values.timeline import Gap, TimelineEvent
+from weft.values.time.timeline import Gap, TimelineEvent
 
 GPU = (timeline.KERNEL, timeline.COPY, timeline.FILL, timeline.COMPUTE)
 """Events that keep the GPU busy."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from weft.measure.timeline.analysis import analysed
 from weft.values import timeline
 from weft.values.model import Call
-from weft.values.timeline import Timeline, TimelineEvent
+from weft.values.time.timeline import Timeline, TimelineEvent
 
 _MEMORY = "memory of tensors"
 

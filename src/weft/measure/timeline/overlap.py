@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.measure.timeline.gaps import GPU
 from weft.values import timeline
-from weft.values.timeline import Hint, TimelineEvent
+from weft.values.time.timeline import Hint, TimelineEvent
 
 Span = tuple[int, int]
 

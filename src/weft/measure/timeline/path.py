@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.values.timeline import TimelineEvent
+from weft.values.time.timeline import TimelineEvent
 
 _ROUNDING = 1e-12
 

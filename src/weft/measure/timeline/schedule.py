@@ -17,7 +17,7 @@ from weft.measure.timeline.engines import BEGIN, Engine, Moment
 from weft.measure.timeline.graph import GraphRun
 from weft.measure.timeline.lanes import Lanes
 from weft.values import timeline
-from weft.values.timeline import Activity, TimelineEvent
+from weft.values.time.timeline import Activity, TimelineEvent
 
 Seconds = Callable[[Activity], float]
 """The seconds of a kernel or of an operation."""

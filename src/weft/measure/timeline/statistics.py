@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from weft.values import timeline
-from weft.values.timeline import Statistic, TimelineEvent
+from weft.values.time.timeline import Statistic, TimelineEvent
 
 _KINDS: dict[str, Callable[[TimelineEvent], bool]] = {
     "calls": lambda e: e.kind == timeline.CALL,

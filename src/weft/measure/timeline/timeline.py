@@ -10,7 +10,7 @@ from weft.measure.timeline.analysis import analysed
 from weft.measure.timeline.duration import LEAST, duration
 from weft.values.model import Call
 from weft.values.profile import Profile
-from weft.values.timeline import Activity, Timeline
+from weft.values.time.timeline import Activity, Timeline
 
 
 def modelled(

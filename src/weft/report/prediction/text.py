@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.report import words
 from weft.report.words import WIDTH, Block, Styled, Table
-from weft.values.prediction import Prediction
+from weft.values.time.prediction import Prediction
 
 LINES = 8
 """The number of source lines shown for a kernel."""

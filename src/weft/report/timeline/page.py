@@ -15,7 +15,7 @@ from weft.report import words
 from weft.report.page import render
 from weft.report.timeline import text
 from weft.report.timeline.trace import Lanes
-from weft.values.timeline import Timeline
+from weft.values.time.timeline import Timeline
 
 _NANOSECONDS = 1e9
 _HIDDEN = ("memory", "memory of tensors")

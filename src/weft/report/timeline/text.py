@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.report import words
 from weft.report.words import Block, Table
-from weft.values.timeline import Statistic, Timeline
+from weft.values.time.timeline import Statistic, Timeline
 
 _TITLES = {
     "calls": "calls of the host",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.values import timeline
-from weft.values.timeline import Timeline, TimelineEvent
+from weft.values.time.timeline import Timeline, TimelineEvent
 
 _HOST, _GPU, _FINDINGS = 1, 2, 3
 """The processes of a trace: rows of the host, of the GPU, and what weft found."""

@@ -12,7 +12,7 @@ from weft.measure.profile.prediction.duration import predict as of_profile
 from weft.measure.profile.result import Profile
 from weft.tasks import profile
 from weft.tasks.profile import ProfileOptions
-from weft.values.prediction import Prediction
+from weft.values.time.prediction import Prediction
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_uint64
 
-from weft.values.timeline import END, MARK, POP, PUSH, START
+from weft.values.time.timeline import END, MARK, POP, PUSH, START
 
 RANGES = (PUSH, POP, START, END, MARK)
 """The activities of `RangeEvent`."""

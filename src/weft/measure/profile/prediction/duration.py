@@ -14,8 +14,8 @@ from weft.device.models import GpuModel
 from weft.measure.profile.prediction.constants import FITTED, JUDGED, Factors
 from weft.measure.profile.prediction.demand import MMA, OTHERS, TAGS, Demand, demand
 from weft.measure.profile.prediction.stalls import stalls
-from weft.values.prediction import Prediction
 from weft.values.profile import Profile
+from weft.values.time.prediction import Prediction
 
 LATENCY, LAUNCH, ISSUE = "latency", "launch", "instructions"
 _PARTS: Mapping[str, str] = {

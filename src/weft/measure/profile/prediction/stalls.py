@@ -14,8 +14,8 @@ from weft.measure.profile import floor
 from weft.measure.profile.latency import needed, slots_of
 from weft.measure.profile.prediction.chain import LONG, SELECTED, WAIT, Chain
 from weft.measure.profile.prediction.demand import lookups
-from weft.values.prediction import LineStalls
 from weft.values.profile import Instruction, Profile
+from weft.values.time.prediction import LineStalls
 
 Place = tuple[str, int, str]
 

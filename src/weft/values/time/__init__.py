@@ -1,0 +1,1 @@
+"""Times that were predicted, and activities over time."""
