@@ -4,9 +4,9 @@
 
 2:4: the tiles of sparse_linear that the cost model ranks first, weft.ops.linear, F.linear and
 torch.sparse.to_sparse_semi_structured (cuSPARSELt). Blocks, with all tiles, and CSR: by densities,
-beside PyTorch's sparse products (cuSPARSE) and its dense one. Contenders are captured in CUDA graphs that take
-turns. Errors are against float64, on some of the rows. A JSON line for each call goes to
-$OUT/sparse.jsonl. Words select calls by their names, e.g. "2:4 8192".
+beside PyTorch's sparse products (cuSPARSE) and its dense one. Contenders are captured in CUDA
+graphs that take turns. Errors are against float64, on some of the rows. A JSON line for each call
+goes to $OUT/sparse.jsonl. Words select calls by their names, e.g. "2:4 8192".
 """
 
 from __future__ import annotations
