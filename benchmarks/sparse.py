@@ -2,11 +2,11 @@
 
     PYTHONPATH=src python benchmarks/sparse.py [seconds] [--once] [words of calls ...]
 
-2:4: each tile of sparse_linear that the cost model ranks first, weft.ops.linear, F.linear and
-torch.sparse.to_sparse_semi_structured (cuSPARSELt). Blocks and CSR: by densities, beside PyTorch's
-sparse products (cuSPARSE) and its dense one. Contenders are captured in CUDA graphs that take
-turns. Errors are against float64, on some of the rows. A JSON line for each call goes to
-$OUT/sparse.jsonl. Words select calls by their names, e.g. "2:4 8192".
+2:4: the tiles of sparse_linear that the cost model ranks first, weft.ops.linear, F.linear and
+torch.sparse.to_sparse_semi_structured (cuSPARSELt). Blocks, with all tiles, and CSR: by densities,
+beside PyTorch's sparse products (cuSPARSE) and its dense one. Contenders are captured in CUDA
+graphs that take turns. Errors are against float64, on some of the rows. A JSON line for each call
+goes to $OUT/sparse.jsonl. Words select calls by their names, e.g. "2:4 8192".
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ def blocks(session: Session, size: int, density: float, columns: int, dtype: Any
         "weft dense": lambda: weft.ops.matmul(whole, dense),
         "torch dense": lambda: whole @ dense,
         "torch sparse": lambda: theirs @ dense,
+        **candidates("block_sparse_mm", *parts, dense),
     }
     name = f"blocks {size} {density} {SIZE}x{SIZE}x{columns} {str(dtype).removeprefix('torch.')}"
     want = whole[:PART].double() @ dense.double()
