@@ -23,8 +23,8 @@ FLOATS = ("e4m3", "e5m2")
 MANTISSA = {"e4m3": 3, "e5m2": 2}
 LEAST = {"e4m3": 2.0**-9, "e5m2": 2.0**-16}
 """The smallest positive numbers, denormals: the step of numbers near 0."""
-LOOSE = 1 + 1e-6
-"""Half a scale is exact but for the rounding of the quotient and of the product."""
+LOOSE = 1 + 2.0**-13
+"""Half a scale, but for the rounding of quotients and products of up to 255 in float32."""
 
 
 def drawn(seed: str, case: int) -> tuple[Any, draw.Draw]:
