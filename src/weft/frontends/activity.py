@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weft.values import timeline
+from weft.values.time import timeline
 from weft.values.time.timeline import Activity
 
 Function = Callable[..., Any]

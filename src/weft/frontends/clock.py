@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.frontends import activity
-from weft.values import timeline
+from weft.values.time import timeline
 
 NOTICE = "weft: times measured here are those of the simulation on this CPU, not of a GPU"
 _LEAST_MS = 1e-3

@@ -21,7 +21,7 @@ from weft.frontends.cupy.host_objects import (
 )
 from weft.frontends.cupy.indices import within
 from weft.frontends.cupy.pinned import is_pinned
-from weft.values import timeline
+from weft.values.time import timeline
 
 _HOST_ONLY = frozenset({
     "ctypes", "data", "dump", "dumps", "getfield", "resize", "searchsorted", "setfield", "setflags",

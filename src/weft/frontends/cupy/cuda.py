@@ -42,7 +42,7 @@ from weft.frontends.cupy.stream import (
     get_current_stream,
     get_elapsed_time,
 )
-from weft.values import timeline
+from weft.values.time import timeline
 
 __all__ = [
     "Device", "Event", "ExternalStream", "Function", "Memory", "MemoryAsyncPool", "MemoryPointer",

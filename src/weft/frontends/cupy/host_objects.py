@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft.frontends import activity
-from weft.values import timeline
+from weft.values.time import timeline
 
 _KINDS: dict[type, type[HostObject]] = {}
 _UNARY = "neg pos abs invert"

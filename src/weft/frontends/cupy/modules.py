@@ -14,7 +14,7 @@ from weft.errors import MissingDependency
 from weft.frontends import activity
 from weft.frontends.cupy.host_objects import HostObject, device_class, forwarded, to_device
 from weft.frontends.cupy.pinned import is_pinned
-from weft.values import timeline
+from weft.values.time import timeline
 
 _CREATORS = frozenset({
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "full", "full_like",

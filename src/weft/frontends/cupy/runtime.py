@@ -10,7 +10,7 @@ from weft.frontends import activity
 from weft.frontends.cupy import memory
 from weft.frontends.cupy.current import model
 from weft.frontends.cupy.device import CUDARuntimeError, Device
-from weft.values import timeline
+from weft.values.time import timeline
 
 __all__ = ["CUDARuntimeError"]
 

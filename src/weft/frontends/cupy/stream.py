@@ -10,7 +10,7 @@ from typing import Any
 from weft.errors import Error
 from weft.frontends import activity, clock
 from weft.frontends.cupy.device import CUDARuntimeError
-from weft.values import timeline
+from weft.values.time import timeline
 
 _handles = itertools.count(0x1000, 0x100)
 _state = threading.local()

@@ -22,7 +22,7 @@ from weft.errors import LaunchError
 from weft.frontends import activity
 from weft.frontends.numba.attributes import attribute
 from weft.frontends.numba.image import ImageEntry, of_handle
-from weft.values import timeline
+from weft.values.time import timeline
 
 _binding = numba_driver.binding
 _Result = _binding.CUresult

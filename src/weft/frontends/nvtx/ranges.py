@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.frontends import activity
-from weft.values import timeline
+from weft.values.time import timeline
 
 __all__ = ["annotate", "end_range", "mark", "pop_range", "push_range", "start_range"]
 

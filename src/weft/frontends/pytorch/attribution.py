@@ -23,7 +23,6 @@ from torch.optim.optimizer import (
 
 from weft import cache
 from weft.frontends import activity
-from weft.values import timeline
 from weft.values.model import (
     BACKWARD,
     FORWARD,
@@ -32,6 +31,7 @@ from weft.values.model import (
     Origin,
     ScriptEvent,
 )
+from weft.values.time import timeline
 
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}

@@ -9,7 +9,7 @@ import torch
 
 from weft.frontends import activity, clock
 from weft.frontends.pytorch import graphs
-from weft.values import timeline
+from weft.values.time import timeline
 
 DEVICE = torch.device("cuda", 0)
 """The device that scripts see."""

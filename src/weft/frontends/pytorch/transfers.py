@@ -16,7 +16,7 @@ from torch.utils import _device
 
 from weft.frontends import activity
 from weft.frontends.pytorch import costs, redirect, streams
-from weft.values import timeline
+from weft.values.time import timeline
 
 _ON_HOST = "_weft_on_host"
 """The attribute of storages that the script made in memory of the host."""

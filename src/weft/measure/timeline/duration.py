@@ -11,8 +11,8 @@ import re
 from weft.device.models import GpuModel
 from weft.measure.profile.prediction import duration as prediction
 from weft.measure.profile.prediction.constants import FITTED
-from weft.values import timeline
 from weft.values.profile import Profile
+from weft.values.time import timeline
 from weft.values.time.timeline import Activity
 
 CALL = 2e-6

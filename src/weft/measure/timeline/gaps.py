@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from weft.values import timeline
+from weft.values.time import timeline
 from weft.values.time.timeline import Gap, TimelineEvent
 
 GPU = (timeline.KERNEL, timeline.COPY, timeline.FILL, timeline.COMPUTE)

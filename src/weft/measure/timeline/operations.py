@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from weft.measure.timeline.analysis import analysed
-from weft.values import timeline
 from weft.values.model import Call
+from weft.values.time import timeline
 from weft.values.time.timeline import Timeline, TimelineEvent
 
 _MEMORY = "memory of tensors"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from weft.measure.timeline.gaps import GPU
-from weft.values import timeline
+from weft.values.time import timeline
 from weft.values.time.timeline import Hint, TimelineEvent
 
 Span = tuple[int, int]

@@ -16,7 +16,7 @@ from weft.measure.timeline import duration
 from weft.measure.timeline.engines import BEGIN, Engine, Moment
 from weft.measure.timeline.graph import GraphRun
 from weft.measure.timeline.lanes import Lanes
-from weft.values import timeline
+from weft.values.time import timeline
 from weft.values.time.timeline import Activity, TimelineEvent
 
 Seconds = Callable[[Activity], float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from weft.values import timeline
+from weft.values.time import timeline
 from weft.values.time.timeline import Statistic, TimelineEvent
 
 _KINDS: dict[str, Callable[[TimelineEvent], bool]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from weft.values import timeline
+from weft.values.time import timeline
 from weft.values.time.timeline import Timeline, TimelineEvent
 
 _HOST, _GPU, _FINDINGS = 1, 2, 3

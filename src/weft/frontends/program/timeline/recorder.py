@@ -18,7 +18,7 @@ from weft.frontends import activity
 from weft.frontends.program.answers import answers
 from weft.frontends.program.sanitizer import hooks as work_hooks
 from weft.frontends.program.timeline import hooks
-from weft.values import timeline
+from weft.values.time import timeline
 
 _VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 """Suffixes of functions, which the headers of CUDA add."""
