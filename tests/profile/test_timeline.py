@@ -16,7 +16,7 @@ from weft.measure.timeline.analysis import analysed
 from weft.report.timeline import text
 from weft.report.timeline.page import page
 from weft.report.timeline.trace import trace
-from weft.values import timeline as t
+from weft.values.time import timeline as t
 from weft.values.time.timeline import Activity, Timeline, TimelineEvent
 
 GPU = models.get("h200")
