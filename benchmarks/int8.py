@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python benchmarks/int8.py [seconds] [--once] [words of calls ...]
 
-Kinds of calls: quantise and gated (beside torch.compile of the formula), int8 (scaled_mm with scales
-of rows beside torch._int_mm, which has no scales), fp8 (the same with float8_e4m3fn beside
+Kinds of calls: quantise and gated (beside torch.compile of the formula), int8 (scaled_mm with
+scales of rows beside torch._int_mm, which has no scales), fp8 (the same with float8_e4m3fn beside
 torch._scaled_mm), linear (linear_int8 beside bfloat16), paged (attention_paged of int8 beside
 bfloat16). Products of the best tiles by the model are timed as well. Calls of a graph take turns
 with several sets of tensors, so that L2 holds none of them. Errors are against float64 on a part of
