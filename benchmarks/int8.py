@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python benchmarks/int8.py [seconds] [--once] [words of calls ...]
 
-Kinds of calls: quantise (beside torch.compile of the formula), int8 (scaled_mm with scales of rows
-beside torch._int_mm, which has no scales), fp8 (the same with float8_e4m3fn beside
+Kinds of calls: quantise and gated (beside torch.compile of the formula), int8 (scaled_mm with
+scales of rows beside torch._int_mm, which has no scales), fp8 (the same with float8_e4m3fn beside
 torch._scaled_mm), linear (linear_int8 beside bfloat16), paged (attention_paged of int8 beside
 bfloat16). Products of the best tiles by the model are timed as well. Calls of a graph take turns
 with several sets of tensors, so that L2 holds none of them. Errors are against float64 on a part of
@@ -121,6 +121,37 @@ def quantise_calls() -> Iterator[dict[str, Any]]:
         yield row
 
 
+def gated_calls() -> Iterator[dict[str, Any]]:
+    for rows in TOKENS:
+        name = f"gated {rows}x28672"
+        if not SESSION.wants(name) or not SESSION.has_time(name):
+            continue
+        sets = drawn(functools.partial(activations, rows, 28672))
+        torch._dynamo.reset()
+
+        def separate(x: Any) -> Any:
+            return weft.ops.quantise(weft.ops.swiglu(x), torch.int8)
+
+        def by_torch(x: Any) -> Any:
+            gate, up = x.chunk(2, -1)
+            return formula(F.silu(gate) * up, None, torch.int8)
+
+        calls: Calls = {
+            "weft": lambda x: weft.ops.swiglu_quantise(x, None, torch.int8),
+            "two ops": separate,
+            "compile": torch.compile(by_torch),
+        }
+        gate, up = sets[0][0].double().chunk(2, -1)
+        want = F.silu(gate) * up
+        judge = functools.partial(dequantised_error, want=want)
+        yield raced("gated", name, calls, sets, judge)
+
+
+def dequantised_error(result: Any, want: Any) -> float:
+    q, scale = result
+    return error(q.double() * scale.double(), want)
+
+
 # ---- products ----------------------------------------------------------------------------------
 def operands(shape: Shape, kind: str) -> tuple[Any, ...]:
     m, n, k = shape
@@ -236,7 +267,7 @@ def paged_calls() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Time everything."""
-    first = (product_calls("int8"), paged_calls(), quantise_calls())
+    first = (product_calls("int8"), paged_calls(), quantise_calls(), gated_calls())
     for row in itertools.chain(*first, linear_calls(), product_calls("fp8")):
         SESSION.note(row)
         times = ", ".join(f"{who} {us:.1f}" for who, us in row["us"].items())

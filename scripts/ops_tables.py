@@ -25,7 +25,7 @@ Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 VALUES: dict[str, Any] = {"number": 1, "float": 1.0, "str": "a"}
 """A value for an option without a default, by its type in the schema."""
-OPTIONS = {"quantise.dtype": "int8"}
+OPTIONS = {"quantise.dtype": "int8", "swiglu_quantise.dtype": "int8"}
 """A dtype for an option without a default."""
 OF_FP8 = ("scaled_mm",)
 """Ops whose operands may be fp8."""

@@ -1,50 +1,19 @@
-"""quantise: rows or groups of 8-bit elements, with a scale each; and linear_int8."""
+"""quantise: rows or groups of 8-bit elements, with a scale each; ops that quantise as they go."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from weft.errors import ArgumentError
-from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
-from weft.ops.families.quantise import linear_int8
-from weft.ops.families.quantise.plans import TYPES, candidates
+from weft.ops.families.quantise import arguments, gated, linear_int8
+from weft.ops.families.quantise.plans import candidates
 
 NAME = "quantise"
 GROUP = "elementwise"
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-LEAST_GROUP = 32
 
 
 def _check(x: Any, dtype: Any, group: int | None) -> None:
-    check_dtype(NAME, "x", x, DTYPES, next="convert it: x.float()")
-    if dtype not in TYPES:
-        raise ArgumentError(
-            f"weft.ops.{NAME}: dtype is none that elements are quantised to",
-            got=str(dtype),
-            allowed=", ".join(str(d).removeprefix("torch.") for d in TYPES),
-        )
-    if not x.dim() or not x.shape[-1]:
-        raise ArgumentError(
-            f"weft.ops.{NAME}: x must have rows of at least one element",
-            got=f"shape {list(x.shape)}",
-            allowed="[…, K], K at least 1",
-        )
-    n = x.shape[-1]
-    if group is not None and (group < LEAST_GROUP or n % group):
-        raise ArgumentError(
-            f"weft.ops.{NAME}: a row does not consist of such groups",
-            got=f"group {group}, rows of {n}",
-            allowed=f"a divisor of the row's length from {LEAST_GROUP} on, or None for whole rows",
-        )
-
-
-def _fake(x: Any, dtype: Any, group: int | None = None) -> tuple[Any, Any]:
-    groups = x.shape[-1] // group if group else 1
-    scale = x.new_empty((*x.shape[:-1], groups), dtype=torch.float32)
-    return x.new_empty(x.shape, dtype=dtype), scale
+    arguments.check(NAME, "x", x, x.shape[-1] if x.dim() else 0, dtype, group)
 
 
 DEFINITIONS = (
@@ -65,10 +34,11 @@ DEFINITIONS = (
         Its elements of q are 0; in fp8 they are NaN where x is NaN or infinite. There is no
         gradient.
         """,
-        fake=_fake,
+        fake=lambda x, dtype, group=None: arguments.fake(x, x.shape[-1], dtype, group),
         candidates=candidates,
         check=_check,
         autocast=None,
     ),
+    *gated.DEFINITIONS,
     *linear_int8.DEFINITIONS,
 )

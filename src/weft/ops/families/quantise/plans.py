@@ -12,7 +12,7 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import merged
-from weft.ops.core.plan import Buffer, Plan, Pointer, Step
+from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.families.elementwise.copies import CopyPlan, contiguous
 from weft.ops.families.quantise import model
 from weft.ops.families.quantise.structs import Segments
@@ -59,9 +59,9 @@ def candidates(request: Request) -> list[Candidate]:
     found = []
     lanes = model.lanes_of(s.n // job.vector)
     if lanes is not None:
-        blocks = cdiv(s.count, max(1, model.BLOCK // lanes[0]) if lanes[0] <= model.WARP else 1)
+        blocks, _ = blocks_of(s.count, lanes[0])
         why = f"{s.count} segments of {s.n}, {lanes[0]} threads each"
-        build = functools.partial(_resident, job, lanes, blocks)
+        build = functools.partial(_resident, job, lanes)
         time = model.moving_time(gpu, moved, blocks)
         found.append(Candidate("resident", before + time, why, build))
     each = cdiv(s.n, job.vector * model.BLOCK * model.PART_VECTORS)
@@ -73,30 +73,50 @@ def candidates(request: Request) -> list[Candidate]:
     return [*found, Candidate("two passes", before + time, why, build)]
 
 
+def pitch_of(x: Layout) -> int | None:
+    """Elements from a row to the next; None if rows are not contiguous, or lie in no such order."""
+    walk = merged(x.shape[:-1], [x.strides[:-1]])
+    if len(walk.sizes) > 1 or (x.strides[-1] != 1 and x.shape[-1] > 1):
+        return None
+    return walk.strides[0][0]
+
+
+def vector_of(itemsize: int, *places: int) -> int:
+    """Elements of the largest vector that all of these numbers of elements are multiples of."""
+    vector = 16 // itemsize
+    while any(place % vector for place in places):
+        vector //= 2
+    return vector
+
+
+def blocks_of(count: int, lanes: int) -> tuple[int, int]:
+    """(blocks, threads of each) for so many segments in registers of so many threads each."""
+    if lanes > model.WARP:
+        return count, lanes
+    return cdiv(count, model.BLOCK // lanes), model.BLOCK
+
+
 def _job(request: Request, outputs: tuple[Buffer, ...]) -> _Job:
     x, q = request.first, outputs[0]
     n, rows = x.shape[-1], math.prod(x.shape[:-1])
     group = request.options["group"] or n
-    walk = merged(x.shape[:-1], [x.strides[:-1]])
-    pointer, pitch, aligned, copy = Pointer(X), walk.strides[0][0], x.aligned, None
+    pointer, pitch, aligned, copy = Pointer(X), pitch_of(x), x.aligned, None
     room: tuple[Buffer, ...] = ()
-    if len(walk.sizes) > 1 or (x.strides[-1] != 1 and n > 1):
+    if pitch is None:
         pointer, pitch, aligned = Pointer(FIRST_SCRATCH), n, 16
         copy = contiguous(x, Pointer(X), pointer, request.target)
         room = (Buffer(x.shape, x.dtype),)
-    vector = 16 // x.itemsize
     places = (group, aligned // x.itemsize, *((pitch,) if rows > 1 else ()))
-    while any(place % vector for place in places):
-        vector //= 2
+    vector = vector_of(x.itemsize, *places)
     segments = Segments(rows * (n // group), pitch, group, n // group, 1)
     types = source.ctype(x.dtype), TYPES[q.dtype]
     return _Job(segments, vector, types, pointer, (q, outputs[1]), copy, room)
 
 
-def _resident(job: _Job, lanes: tuple[int, int], blocks: int) -> Plan:
+def _resident(job: _Job, lanes: tuple[int, int]) -> Plan:
     name = source.template("resident", *job.types, job.vector, *lanes)
     kernel = source.kernel(FILE, name, **Segments.define())
-    threads = lanes[0] if lanes[0] > model.WARP else model.BLOCK
+    blocks, threads = blocks_of(job.segments.count, lanes[0])
     args = (job.x, Pointer(Q), Pointer(SCALE), job.segments.pack())
     return job.plan((Step(kernel, (blocks,), (threads,), args, early=True),))
 

@@ -4,8 +4,7 @@
 #include <weft/bytes.cuh>
 #include <weft/convert.cuh>
 #include <weft/early_launch.cuh>
-
-using namespace weft;
+#include "../../swiglu/cuda/gated.cuh"
 
 STRUCT_SEGMENTS;  // see structs.py
 
@@ -23,12 +22,12 @@ struct Scaling {
     }
 };
 
-// The first element of a segment in x.
+// The first element of a segment in x, whose rows are `pitch` elements apart.
 template <class T>
-__device__ const T* start_of(const T* x, long long segment, const Segments& s) {
-    if (s.groups == 1) return x + segment * s.pitch;
+__device__ const T* start_of(const T* x, long long segment, long long pitch, const Segments& s) {
+    if (s.groups == 1) return x + segment * pitch;
     long long row = segment / s.groups;
-    return x + row * s.pitch + (segment - row * s.groups) * s.n;
+    return x + row * pitch + (segment - row * s.groups) * s.n;
 }
 
 template <class T, int V>
@@ -62,22 +61,21 @@ __device__ void store_quantised(Q* to, const Vector<T, V>& v, float factor) {
 }
 
 // LANES threads have a segment, of up to EACH vectors of V elements for each of them, which stay in
-// registers. Those of a warp have several segments, or a block has one.
-template <class T, class Q, int V, int LANES, int EACH>
-__global__ void __launch_bounds__(LANES > 32 ? LANES : 256)
-    resident(const T* x, Q* q, float* scales, const Segments s) {
+// registers. Those of a warp have several segments, or a block has one. `get(segment)` returns a
+// function of an element's number in a segment, which returns the vector from there on.
+template <class T, int V, int LANES, int EACH, class Q, class Get>
+__device__ void quantise_resident(Q* q, float* scales, const Segments& s, Get get) {
     constexpr int THREADS = LANES > 32 ? LANES : 256;
-    take_turn();
     long long segment = blockIdx.x * static_cast<long long>(THREADS / LANES) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES;
     bool inside = segment < s.count;
-    const T* from = start_of(x, inside ? segment : 0, s);
+    auto from = get(inside ? segment : 0);
     Vector<T, V> v[EACH];
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
         int at = (i * LANES + lane) * V;
         v[i] = fill<V>(to<T>(0.0f));
-        if (inside && at < s.n) v[i] = load<V>(from + at);
+        if (inside && at < s.n) v[i] = from(at);
     }
     float most = 0;
 #pragma unroll
@@ -91,6 +89,28 @@ __global__ void __launch_bounds__(LANES > 32 ? LANES : 256)
         int at = (i * LANES + lane) * V;
         if (at < s.n) store_quantised(q + segment * s.n + at, v[i], made.factor);
     }
+}
+
+template <class T, class Q, int V, int LANES, int EACH>
+__global__ void __launch_bounds__(LANES > 32 ? LANES : 256)
+    resident(const T* x, Q* q, float* scales, const Segments s) {
+    take_turn();
+    quantise_resident<T, V, LANES, EACH>(q, scales, s, [&](long long segment) {
+        const T* from = start_of(x, segment, s.pitch, s);
+        return [=](int at) { return load<V>(from + at); };
+    });
+}
+
+// The same for silu(gate) * up, rounded to T; rows of `up` are `up_pitch` elements apart.
+template <class T, class Q, int V, int LANES, int EACH>
+__global__ void __launch_bounds__(LANES > 32 ? LANES : 256)
+    resident_gated(const T* gate, const T* up, Q* q, float* scales, const Segments s,
+                   long long up_pitch) {
+    take_turn();
+    quantise_resident<T, V, LANES, EACH>(q, scales, s, [&](long long segment) {
+        const T *a = start_of(gate, segment, s.pitch, s), *b = start_of(up, segment, up_pitch, s);
+        return [=](int at) { return gated(load<V>(a + at), load<V>(b + at)); };
+    });
 }
 
 // Parts of long segments: `parts` blocks share each.
@@ -112,7 +132,7 @@ template <class T, int V>
 __global__ void __launch_bounds__(BLOCK) find_largest(const T* x, int* most, const Segments s) {
     take_turn();
     long long segment = blockIdx.x / s.parts;
-    const T* from = start_of(x, segment, s);
+    const T* from = start_of(x, segment, s.pitch, s);
     float found = 0;
     each_vector<V>(s, [&](long long i) { found = largest(load<V>(from + i), found); });
     found = block_max<BLOCK>(found);
@@ -126,7 +146,7 @@ __global__ void __launch_bounds__(BLOCK)
     apply(const T* x, const int* most, Q* q, float* scales, const Segments s) {
     take_turn();
     long long segment = blockIdx.x / s.parts;
-    const T* from = start_of(x, segment, s);
+    const T* from = start_of(x, segment, s.pitch, s);
     Scaling made = Scaling::of<Q>(__int_as_float(most[segment]));
     if (threadIdx.x == 0 && blockIdx.x % s.parts == 0) scales[segment] = made.scale;
     each_vector<V>(s, [&](long long i) {

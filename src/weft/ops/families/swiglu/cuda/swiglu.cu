@@ -1,9 +1,6 @@
 // silu(gate) * up and its gradients, of rows that may have gaps between them.
-#include <weft/convert.cuh>
 #include <weft/early_launch.cuh>
-#include <weft/math.cuh>
-
-using namespace weft;
+#include "gated.cuh"
 
 STRUCT_GATEDROWS  // see structs.py
 
@@ -23,13 +20,6 @@ STRUCT_GATEDROWS  // see structs.py
     }
 };
 
-// 1 / (1 + exp(-x)); for results of two bytes by fast instructions.
-template <class T>
-__device__ float logistic(float x) {
-    if constexpr (sizeof(T) > 2) return 1 / (1 + expf(-x));
-    else return reciprocal_approx(1 + exp2_approx(-1.44269504f * x));
-}
-
 // EACH: vectors of a thread, whose loads are under way together.
 template <class T, int V, int EACH>
 __global__ void __launch_bounds__(256)
@@ -48,10 +38,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         if (first + i * 256 >= all) continue;
-        Vector<float, V> a = to_floats(g[i]), b = to_floats(u[i]);
-#pragma unroll
-        for (int j = 0; j < V; j++) a[j] = a[j] * logistic<T>(a[j]) * b[j];
-        store(y + at[i].row * r.n + at[i].column, from_floats<T>(a));
+        store(y + at[i].row * r.n + at[i].column, gated(g[i], u[i]));
     }
 }
 
