@@ -1,6 +1,6 @@
 // rung:   01 warp per row
-// idea:   a warp per row, and 32 weights in one load of 16 bytes: neighbouring lanes read neighbouring
-//         bytes, and a load brings 512 of them
+// idea:   a warp per row, and 32 weights in one load of 16 bytes: neighbouring lanes read
+//         neighbouring bytes, and a load brings 512 of them
 // precision: bf16
 // launch: gemv<<<cdiv(N, 8), 256>>>
 

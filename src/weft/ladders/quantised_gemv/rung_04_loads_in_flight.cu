@@ -1,6 +1,6 @@
 // rung:   04 loads in flight
-// idea:   memory answers after about a microsecond, so a warp asks for two steps of weights before it
-//         multiplies the first one: bytes under way are what bandwidth times latency needs
+// idea:   memory answers after about a microsecond, so a warp asks for two steps of weights before
+//         it multiplies the first one: bytes under way are what bandwidth times latency needs
 // precision: bf16
 // needs:  sm_80
 // launch: gemv<<<cdiv(N, 16), 256>>>
