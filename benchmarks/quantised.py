@@ -152,9 +152,9 @@ def measure(
                 raise
             print(f"  {name}: {str(error).splitlines()[0][:120]}", flush=True)
             continue
-        error = float((got - want).norm() / want.norm())
+        wrong = float((got - want).norm() / want.norm())
         rows[name] = {
-            "format": form, "m": m, "n": n, "k": k, "name": name, "error": float(f"{error:.3g}"),
+            "format": form, "m": m, "n": n, "k": k, "name": name, "error": float(f"{wrong:.3g}"),
             "model_us": None if cost is None else round(cost * 1e6, 2),
             "us": None, "gb_per_s": None,
         }  # fmt: skip

@@ -3,6 +3,7 @@
 //         One token needs one of the eight columns of their operand; the others take seven more
 //         slices of x, so that all lanes of a warp read neighbours. Two rows share what is read
 //         of x
+//         slices of x, so that all lanes of a warp read neighbours. Two rows share an x
 // precision: bf16
 // needs:  sm_80
 // expect: bytes read per result < 120

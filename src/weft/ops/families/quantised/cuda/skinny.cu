@@ -1,6 +1,6 @@
 // Weight-only products with up to eight tokens: memory-bound, each weight is read once, straight to
 // registers. Tensor cores multiply, with the weights as A and the tokens as B, so that a weight
-// costs about two instructions of a lane whatever the number of tokens.
+// costs two to three instructions of a lane whatever the number of tokens.
 //
 // Where there are fewer than eight tokens, the eight columns of B are slices of K as well: column
 // c holds token c / SLICES and slice c % SLICES. Row r of A holds slice r % SLICES of a row of the
