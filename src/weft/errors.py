@@ -332,6 +332,10 @@ class CheckFailed(Error):
     element: str = ""
     place: tuple[int, int] = (0, 0)
 
+    def __reduce__(self) -> Any:
+        """All but `repeat`, for `pickle`: only this process can run the call again."""
+        return type(self), self.args, {**vars(self), "repeat": None}
+
 
 class SanitizerError(Error):
     """The sanitizer has findings.

@@ -246,10 +246,9 @@ def _failures(item: pytest.Item) -> AbstractContextManager[Any]:
     if not item.config.getoption("--weft-debug"):
         return nullcontext()
     from weft.debug.failures import FailedLaunches
-    from weft.device.sim.run import settings
 
     item.stash[_FAILURES] = failures = FailedLaunches()
-    return settings.in_this_process(failures)
+    return failures
 
 
 def _sanitizer(item: pytest.Item) -> AbstractContextManager[Any]:

@@ -80,7 +80,8 @@ def test_an_unknown_device_is_refused_by_all(verb: str, tmp_path: Path) -> None:
     }
     more = {"tune": ["--list", "--shapes", "4x4"], "extract": ["layer"]}.get(verb, [])
     name = subject.get(verb, str(tmp_path / "x.py"))
-    words = [*verb.split(), "--device", "sim:rtx307", *([name] if name else []), *more]
+    before = ["--kernel", "k", "--var", "v"] if verb == "trace values" else []
+    words = [*verb.split(), *before, "--device", "sim:rtx307", *([name] if name else []), *more]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1 and "did you mean 'sim:rtx3070'?" in done.output
 

@@ -13,6 +13,8 @@ import pytest
 from debugpy.common.messaging import JsonIOStream
 
 from dap_client import Client, configure, start
+from weft.cli import program_options
+from weft.tasks.program import Build
 
 SCRIPT = '''\
 import numpy as np, weft
@@ -342,6 +344,8 @@ def test_mistakes(editor: Editor) -> None:
     client = editor.open()
     assert "does not run" in client.refused("threads")
     assert "no program" in client.refused("launch")
+    missing = str(editor.folder / "missing")
+    assert "cannot be started" in client.refused("launch", program=file, cwd=missing)
     wanted = [{"line": CALL, "condition": "i =="}, {"line": CALL, "condition": "nothing > 1"}]
     shown = configure(client, {file: wanted}, functions=[{"name": "k"}], program=file)
     assert "message" in shown[0] and not shown[0]["verified"]
@@ -349,6 +353,7 @@ def test_mistakes(editor: Editor) -> None:
     assert told["id"] == shown[1]["id"] and "no variable nothing" in told["message"]
     client.event("stopped")
     assert "started already" in client.refused("launch", program=file)
+    assert "no such source" in client.refused("source", sourceReference=9)
     assert "no request goto" in client.refused("goto", threadId=1, targetId=1)
     assert "no such thread" in client.refused("stackTrace", threadId=99)
     assert "no such frame" in client.refused("scopes", frameId=99)
@@ -399,6 +404,13 @@ def test_refused_commands(words: list[str], said: str) -> None:
     command = [sys.executable, "-m", "weft", "debug", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and said in done.stderr
+
+
+def test_words_of_a_build() -> None:
+    build = Build(include=["a", "b"], define=["N=3"], std="c++20", nvcc=["-rdc=true"], poison=True)
+    expected = ["-Ia", "-Ib", "-DN=3", "--std=c++20", "--nvcc=-rdc=true", "--poison"]
+    assert program_options.words(build) == expected
+    assert program_options.words(Build()) == []
 
 
 @pytest.mark.parametrize("sent", [b"Nonsense\r\n\r\n", b"Content-Length: 2\r\n\r\n[]"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import weft
 
 TESTS = '''
 import numpy as np
@@ -90,6 +94,20 @@ def test_the_end_of_input_ends_the_debugger(tmp_path: Path) -> None:
 def test_without_the_option_nothing_stops(tmp_path: Path) -> None:
     done = run(tmp_path, "-k", "fault")
     assert "stopped" not in done.stdout and "1 failed" in done.stdout
+
+
+def test_a_failure_can_be_repeated_here_and_pickled() -> None:
+    kernel = weft.cuda("__global__ void off(float* x, float* y) { y[threadIdx.x] = 3; }").off
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    with pytest.raises(weft.CheckFailed) as raised:
+        weft.check(kernel[1, 8], x, y, out=y, reference=lambda x: x)
+    assert raised.value.repeat is not None and raised.value.element.startswith("y[")
+    raised.value.repeat()
+    copied = pickle.loads(pickle.dumps(raised.value))
+    assert copied.repeat is None
+    assert (str(copied), copied.index, copied.element) == (
+        str(raised.value), raised.value.index, raised.value.element,
+    )  # fmt: skip
 
 
 def test_it_needs_the_terminal(tmp_path: Path) -> None:

@@ -28,10 +28,20 @@ class _Failed:
 
 
 class FailedLaunches:
-    """A session that keeps the last launch that has failed; it copies the memory of each launch."""
+    """A session that keeps the last launch that has failed; it copies the memory of each launch.
+
+    It receives the launches of this process inside of a `with` block.
+    """
 
     def __init__(self) -> None:
         self._failed: _Failed | None = None
+
+    def __enter__(self) -> FailedLaunches:
+        settings.enter(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        settings.leave(self)
 
     def run(self, asked: LaunchRequest) -> None:
         """Run one launch."""

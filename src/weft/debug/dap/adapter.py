@@ -102,7 +102,9 @@ class Adapter:
 
     def _handle(self, message: Message) -> bool:
         """Answer a request, or pass it on; False at the end of the session."""
-        match message.get("command"):
+        if message.get("type") != "request" or "command" not in message or "seq" not in message:
+            return True  # an answer: this end has asked nothing
+        match message["command"]:
             case "initialize":
                 self.client.respond(message, CAPABILITIES)
             case "launch":
@@ -138,15 +140,21 @@ class Adapter:
         server.bind(path)
         server.listen(1)
         args = [str(x) for x in given.get("args", self._args)]
-        self._process = subprocess.Popen(
-            self._command(path, file, args),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=given.get("cwd"),
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **given.get("env", {})},
-            start_new_session=True,  # a program may have processes of its own
-        )
+        try:
+            self._process = subprocess.Popen(
+                self._command(path, file, args),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=given.get("cwd"),
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **given.get("env", {})},
+                start_new_session=True,  # a program may have processes of its own
+            )
+        except OSError as error:  # e.g. of the folder
+            server.close()
+            os.unlink(path)
+            self.client.refuse(request, f"the program cannot be started: {error}")
+            return
         assert self._process.stdout is not None and self._process.stderr is not None
         streams = (("stdout", self._process.stdout), ("stderr", self._process.stderr))
         readers = [threading.Thread(target=self._print, args=pair, daemon=True) for pair in streams]
@@ -181,7 +189,8 @@ class Adapter:
         assert self._process is not None
         self._code = code = self._process.wait()
         with contextlib.suppress(OSError):
-            server.shutdown(socket.SHUT_RDWR)  # it wakes who waits for a connection
+            server.shutdown(socket.SHUT_RDWR)  # it wakes the thread that waits for a connection
+        server.close()
         for reader in readers:
             reader.join(timeout=5)
         self._program = None

@@ -66,7 +66,7 @@ class Server:
                 self._answer(request)
             except Error as error:
                 self._channel.refuse(request, str(error))
-            except (KeyError, TypeError, ValueError) as error:
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
                 self._channel.refuse(request, f"a part of the request is missing or wrong: {error}")
         os._exit(1)
 

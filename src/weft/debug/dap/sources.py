@@ -10,6 +10,7 @@ from pathlib import Path
 
 from weft.debug.dap.messages import Message
 from weft.device.sim.tools.debugger.source_map import SourceMap
+from weft.errors import Error
 
 
 class Sources:
@@ -22,6 +23,8 @@ class Sources:
 
     def text(self, reference: int) -> str:
         """The text of a source that is in no file."""
+        if not 1 <= reference <= len(self._texts):
+            raise Error("no such source", got=str(reference), allowed="a reference of a frame")
         return self._texts[reference - 1]
 
     def place(self, source: SourceMap, file: str, line: int) -> tuple[Message, int]:
@@ -43,7 +46,7 @@ class Sources:
         for file, text in self._own(source):
             at = line
             if reference:
-                if text != self._texts[reference - 1]:
+                if text != self.text(reference):
                     continue
             elif not _same(file, path):
                 offset = offset_of(text, path)
