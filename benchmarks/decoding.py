@@ -6,7 +6,8 @@
 Weights are random bf16 numbers, made on the device; both models share them. Each step reads 1,500
 tokens of context, for 1 and 16 texts. weft's step is a CUDA graph, with the draw of the token;
 PyTorch's ends with the logits, eager and by torch.compile(mode="reduce-overhead"), on a static
-cache. weft is also timed with weights of 8 and 4 bits. Times are medians of rounds of steps that follow each other, by CUDA events.
+cache. weft is also timed with weights of 8 and 4 bits. Times are medians of rounds of steps that
+follow each other, by CUDA events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 // rung:   03 tensor cores
 // idea:   weights become pairs of bfloat16, the last bits of 128, and tensor cores multiply them.
 //         One token needs one of the eight columns of their operand; the others take seven more
-//         slices of x, so that all lanes of a warp read neighbours. Two rows share what is read
-//         of x
 //         slices of x, so that all lanes of a warp read neighbours. Two rows share an x
 // precision: bf16
 // needs:  sm_80
