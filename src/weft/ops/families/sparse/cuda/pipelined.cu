@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(BM * 2 + 128, 1)
         __syncwarp();
         if (CLUSTER > 1) cluster_arrive();
         barrier_arrive<THREADS + 32>(2);  // the barriers are there
-        if (threadIdx.x != THREADS) return;
         if (CLUSTER > 1) cluster_wait();
+        if (threadIdx.x != THREADS) return;
         wait_for_kernels();
         SparseMaps maps{{values, values_edge, p.M},
                         {dense, dense_edge, p.N},
