@@ -1,7 +1,7 @@
 """Cost model of weight-only products: tiles and modelled seconds.
 
-The constants come from the rates of an H200 and from those of kernels like these (`matmul`); they
-have not been fitted to times of these kernels yet. benchmarks/quantised.py times every candidate.
+The constants come from the rates of an H200 and from those of kernels like these (`matmul`). Only
+some of `SKINNY` were fitted to times of these kernels (benchmarks/quantised.py).
 """
 
 from __future__ import annotations
@@ -48,12 +48,16 @@ class Skinny(NamedTuple):
     resident  warps that an SM holds, by the loads of weights that a lane has under way
     weight    seconds of an SM for a weight, by its bits: the conversion and the product
     x         seconds of an SM for an element of x that is read again for a pair of rows
+    deep      factor on both where four steps are under way, by the bits of a weight
+    latency   seconds from a load of weights to the next one of the lane
     warp      seconds of an SM for a warp, once: its first weights, its sums
     """
 
     resident: dict[int, int]
     weight: dict[int, float]
     x: float
+    deep: dict[int, float]
+    latency: float
     warp: float
 
     def time(
@@ -65,17 +69,21 @@ class Skinny(NamedTuple):
         loads = 2 * pairs * ahead
         warps = min(self.resident[loads], 8 * most)
         under_way = min(blocks, gpu.sms) * warps * loads * 512
-        memory = MEMORY_TIME * weight.size / min(gpu.bandwidth, under_way / LATENCY)
+        memory = MEMORY_TIME * weight.size / min(gpu.bandwidth, under_way / self.latency)
         padded = weight.n * cdiv(weight.k, step) * step / gpu.sms
         work = padded * (self.weight[weight.format.bits] + self.x / (2 * pairs))
+        work *= self.deep[weight.format.bits] if ahead == 4 else 1.0
         tail = most * gpu.sms / blocks if most > 1 else 1.0
         waste: float = tail**0.5
         return gpu.launch + OVERHEAD + max(memory, work) * waste + 8 * most * self.warp
 
 
 SKINNY = Skinny(
-    resident={4: 32, 8: 16}, weight={4: 9e-12, 8: 13e-12}, x=5e-12, warp=30e-9
+    resident={4: 32, 8: 16}, weight={4: 9e-12, 8: 13e-12}, x=5e-12, deep={4: 1.6, 8: 1.0},
+    latency=1.8e-6, warp=10e-9,
 )  # fmt: skip
+"""`latency`, `deep` and `warp` choose tiles 1.04 x as slow as the best (geometric mean) in
+benchmarks/records/quantised.jsonl; the rest was not fitted."""
 
 
 class QuantisedTile(NamedTuple):
