@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from weft import quant
+from weft import ops, quant
 from weft.networks.draws import Draws
-from weft.quant.products import rows
 
 Table = Callable[..., str]
 N, K, COUNT = 256, 512, 512
@@ -89,7 +88,7 @@ def output(layer: Any, x: torch.Tensor) -> torch.Tensor:
         x = x.index_fill(1, layer.columns, 0)
     value = x.double()
     if isinstance(layer, quant.DynamicLinear):
-        stored, scale = rows(x, layer.quantised.form)
+        stored, scale = ops.quantise(x, layer.quantised.form.dtype)
         value = stored.double() * scale.double()
     return value @ layer.quantised.dequantise(torch.float64).T + kept
 
