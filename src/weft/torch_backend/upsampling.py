@@ -42,7 +42,7 @@ def lacks(
 
 
 def _factors(input: Any, size: Any, scale_factor: Any) -> tuple[int, int]:
-    """How often rows and columns are repeated; 0 if that is no whole number."""
+    """The copies of each row and of each column; 0 if that is no whole number."""
     given = scale_factor if size is None else size
     both = list(given) if isinstance(given, list | tuple) else [given, given]
     if size is not None:

@@ -26,7 +26,7 @@ from weft.ops.families.sparse.call import OUT, SparseCall
 from weft.ops.families.sparse.model import PIPELINED_TILES, STEP_K, SparsePipelinedTile
 
 CHOSEN = False
-"""Whether ops choose the kernels of this folder that copy by TMA. Their first run on an H200 did
+"""True if ops choose the kernels of this folder that copy by TMA. Their first run on an H200 did
 not end, and the cause is not known."""
 LEAST_STAGES = 3
 """A stage is free when the products of the next one have been issued."""
