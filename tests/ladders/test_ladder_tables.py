@@ -21,7 +21,6 @@ import tables
 from weft.climbing import ladder
 from weft.climbing.records import Climb
 
-
 UNTIMED = ["quantised_gemv"]
 """Ladders that no GPU has climbed yet."""
 

@@ -239,7 +239,7 @@ def test_without_a_record(record: Path) -> None:
 def test_the_page_has_the_newest_steps(record: Path) -> None:
     old = {**NetworkTime(CASE, {"eager": result(99.0)}).to_dict(), **MACHINE}
     kernels = tuple((f"kernel{i}", 2, 1000.0) for i in range(10))
-    results = {**TIME.results, "weft": replace(TIME.results["weft"], kernels=kernels)}
+    results = {**TIME.results, "weft compile": replace(TIME.results["weft"], kernels=kernels)}
     new = {**NetworkTime(CASE, results).to_dict(), **MACHINE}
     record.write_text("".join(json.dumps(line) + "\n" for line in (old, new)))
     page = tables.TABLES["networks_ratios"]()
@@ -249,7 +249,7 @@ def test_the_page_has_the_newest_steps(record: Path) -> None:
     assert f"| `{CASE.words}` | eager | 20.00 | 16.00 | 3.0 | 2.0 |  | 0.0e+00 |" in steps
     assert "|  | compile | failed | failed |  |  |  |  |" in steps and "99.00" not in steps
     listed = tables.TABLES["networks_kernels"]()
-    assert f"| `{CASE.words}` | weft | `kernel0` | 2 | 1.00 | ███ 10% |" in listed
+    assert f"| `{CASE.words}` | weft compile | `kernel0` | 2 | 1.00 | ███ 10% |" in listed
     assert "|  |  | others |  | 2.00 | ██████ 20% |" in listed
 
 

@@ -83,10 +83,11 @@ class _Verbs(TyperGroup):
 
 def _joined(words: Sequence[str]) -> list[str]:
     """The words of a command line, with a verb of two words as one; a hyphen may join them."""
-    if words and (hyphened := words[0].replace("-", " ")) in NAMES:
-        return [hyphened, *words[1:]]
     verb = " ".join(words[:2])
-    return [verb, *words[2:]] if verb in NAMES else [*words]
+    if verb in NAMES:
+        return [verb, *words[2:]]
+    hyphened = words[0].replace("-", " ") if words else ""
+    return [hyphened, *words[1:]] if hyphened in NAMES else [*words]
 
 
 def _asks_for_json(words: Sequence[str]) -> bool:
