@@ -239,7 +239,8 @@ def test_without_a_record(record: Path) -> None:
 def test_the_page_has_the_newest_steps(record: Path) -> None:
     old = {**NetworkTime(CASE, {"eager": result(99.0)}).to_dict(), **MACHINE}
     kernels = tuple((f"kernel{i}", 2, 1000.0) for i in range(10))
-    results = {**TIME.results, "weft compile": replace(TIME.results["weft"], kernels=kernels)}
+    named = "weft compile"
+    results = {**TIME.results, named: replace(TIME.results[named], kernels=kernels)}
     new = {**NetworkTime(CASE, results).to_dict(), **MACHINE}
     record.write_text("".join(json.dumps(line) + "\n" for line in (old, new)))
     page = tables.TABLES["networks_ratios"]()
