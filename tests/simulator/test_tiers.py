@@ -115,6 +115,8 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
     monkeypatch.delenv("WEFT_DRAFTS", raising=False)
     monkeypatch.setattr(kernel_code, "FULL_COST", 0.0)
     monkeypatch.setattr(background, "LINGER", 0.0)  # no process is left to the next test
+    while any(t.is_alive() for t in background._threads):  # nor from the test before
+        time.sleep(0.01)
     seen, loaded = Seen(), itertools.count()
     load, replace = jit.load_object, kernel_code.TieredCode._replace
 
