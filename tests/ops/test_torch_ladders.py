@@ -65,6 +65,7 @@ ELSEWHERE = {
     "gelu": "test_activation.py",
     "layer_norm": "test_norm_layer.py",
     "max_pool": "test_pool.py",
+    "quantised_gemv": "test_quantised.py",
     "rfft": "test_fft.py",
     "rms_norm": "test_norm_layer.py",
 }
