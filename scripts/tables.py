@@ -29,6 +29,7 @@ import ops_tables
 import prediction_tables
 import profile_tables
 import quantisation_tables
+import quantised_times
 import sanitizer_tables
 import schedule_tables
 import step_tables
@@ -266,6 +267,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in step_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in prediction_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in quantisation_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in quantised_times.TABLES.items()},
     "coverage": coverage_table,
     "suites": lambda: test_tables.suites(table),
     "slowest_tests": lambda: test_tables.slowest(table),
