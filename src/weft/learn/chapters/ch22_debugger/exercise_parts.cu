@@ -3,7 +3,7 @@
 // 2. Four parts of n / 4 elements, alternately in two streams: copy to the device, square by a
 //    kernel, copy back. Copies of one stream shall overlap with kernels of the other.
 // 3. Wait for both streams, add the n results and print the sum with "%g\n".
-// weft profile exercise_parts.cu --args 4 --trace parts.json shows whether they do.
+// weft profile exercise_parts.cu --args 1024 --trace parts.json shows whether they do.
 #include <cstdio>
 #include <cstdlib>
 
