@@ -112,6 +112,27 @@ CHEATS = {
         "    c[e] = sum; } }",
         "tensor core instructions >= 4",
     ),
+    "int8 weights loaded one by one": (
+        "23 gemv",
+        "__global__ void gemv(const signed char* q, const float* scale, const float* x, float* y,\n"
+        "                     int rows, int k) {\n"
+        "  int row = blockIdx.x * 4 + threadIdx.x / 32; if (row >= rows) return;\n"
+        "  float sum = 0;\n"
+        "  for (int i = threadIdx.x % 32; i < k; i += 32) sum += q[row * k + i] * x[i];\n"
+        "  for (int s = 16; s > 0; s /= 2) sum += __shfl_xor_sync(~0u, sum, s);\n"
+        "  if (threadIdx.x % 32 == 0) y[row] = scale[row] * sum; }",
+        "load sectors per request >= 6",
+    ),
+    "pruned weights stored one by one": (
+        "23 prune",
+        "__global__ void prune(const signed char* w, signed char* p, int groups) {\n"
+        "  int g = blockIdx.x * 128 + threadIdx.x; if (g >= groups) return;\n"
+        "  for (int i = 0; i < 4; i++) {\n    int before = 0, mine = abs(w[4 * g + i]);\n"
+        "    for (int j = 0; j < 4; j++) {\n      int other = abs(w[4 * g + j]);\n"
+        "      before += other > mine || (other == mine && j < i); }\n"
+        "    p[4 * g + i] = before < 2 ? w[4 * g + i] : 0; } }",
+        "global stores <= 10",
+    ),
     "a program of Triton stores one by one": (
         "puzzle map, Triton",
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -164,6 +185,14 @@ def test_a_program_that_computes_on_the_host_fails_at_the_rule(tmp_path: Path) -
     assert program.uncalled(one, right) == ""
 
 
+def test_a_host_that_reads_unified_memory_too_early_is_found(tmp_path: Path) -> None:
+    one = EXERCISES["21 managed"]
+    path = tmp_path / one.file
+    path.write_text(one.solution.read_text().replace("cudaDeviceSynchronize();", ""))
+    result = grade(one, path)
+    assert result.stage == "sanitize" and "the host touches memory" in result.words
+
+
 def test_every_exercise_and_puzzle_states_its_launch_and_its_rules() -> None:
     for one in (*EXERCISES.values(), *PUZZLES.values()):
         assert one.rules or one.by, one.title
@@ -171,7 +200,9 @@ def test_every_exercise_and_puzzle_states_its_launch_and_its_rules() -> None:
         for rule in (*one.rules, one.by):
             assert not rule or any(line.endswith(rule) for line in lines), (one.title, rule)
         launched = r"launch .*a grid of [\dx ]+ blocks? with [\dx ]+ threads?( each)?$|<<<.*>>>"
-        assert any(re.search(launched, line) for line in lines) or not one.gpu, one.title
+        # A whole program that starts empty has no launch yet.
+        stated = any(re.search(launched, line) for line in lines)
+        assert stated or not one.gpu or isinstance(one, ProgramExercise), one.title
 
 
 def test_the_head_of_a_file() -> None:

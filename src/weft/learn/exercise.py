@@ -1,4 +1,4 @@
-"""Exercises: a table row becomes a kernel or a program to repair, with its reference and rules.
+"""Exercises: a table row becomes a kernel or a program to write or repair.
 
     [[exercise]]
     name = "columns"                   # exercise_columns.cu, solution_columns.cu
