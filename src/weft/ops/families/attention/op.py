@@ -12,7 +12,7 @@ from weft.ops.core import eager, library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
-from weft.ops.families.attention import backward, mask_backward, paged
+from weft.ops.families.attention import backward, mask_backward, merge, paged
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.flex import op as flex
 from weft.ops.families.attention.forward import candidates
@@ -324,6 +324,7 @@ DEFINITIONS = (
         public=False,
         varying=("seed", "offset"),
     ),
+    *merge.DEFINITIONS,
     *flex.DEFINITIONS,
 )
 MAKERS = flex.MAKERS
