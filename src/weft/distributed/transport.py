@@ -1,0 +1,163 @@
+"""Send and receive tensors between the ranks of a group; errors name the rank."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from weft.errors import ArgumentError, Error
+
+_CONTROL: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""Groups by which host tensors travel, of groups whose own backend takes none."""
+
+
+class RankError(Error):
+    """A rank of a group has ended, has refused its arguments, or does not answer in time.
+
+    rank  the number of the rank in its group
+
+    >>> print(weft.distributed.RankError("weft.distributed: rank 3 does not answer", rank=3).rank)
+    3
+    """
+
+    def __init__(self, what: str, *, rank: int, where: str = "", got: str = "", next: str = ""):
+        self.rank = rank
+        super().__init__(what, where=where, got=got, next=next)
+
+
+class Peers:
+    """The ranks of a group; `name` is the function that errors name.
+
+    timeout  seconds to wait for a message; None: the time limit of the group
+    """
+
+    def __init__(self, name: str, group: Any = None, timeout: float | None = None) -> None:
+        if not dist.is_available() or not dist.is_initialized():
+            raise ArgumentError(
+                f"weft.distributed.{name}: torch.distributed has no process group",
+                next="torch.distributed.init_process_group(...) in every process",
+            )
+        if timeout is not None and not timeout > 0:
+            raise ArgumentError(
+                f"weft.distributed.{name}: timeout is {timeout}, expected more than 0 seconds"
+            )
+        self.name, self.timeout = name, timeout
+        self.group = dist.group.WORLD if group is None else group
+        self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
+        if self.rank < 0:
+            raise ArgumentError(
+                f"weft.distributed.{name}: this process is not in the group",
+                got=f"rank {dist.get_rank()} of all processes",
+                next="call it in the processes of the group alone",
+            )
+
+    @property
+    def where(self) -> str:
+        """This rank, for errors."""
+        return f"rank {self.rank} of {self.world}"
+
+    def exchange(
+        self, sends: Sequence[tuple[int, torch.Tensor]], receives: Sequence[tuple[int, Any]]
+    ) -> Exchange:
+        """Start to send tensors to ranks, and to receive others from ranks.
+
+        All ranks make the same exchanges in the same order. Received tensors are contiguous.
+        """
+        return Exchange(self, sends, receives)
+
+    def control(self) -> Peers:
+        """The same ranks, for tensors of the host."""
+        if "cpu" in _backends(self.group):
+            return self
+        if self.group not in _CONTROL:
+            ranks = dist.get_process_group_ranks(self.group)
+            _CONTROL[self.group] = host_group(ranks, self.timeout)
+        return Peers(self.name, _CONTROL[self.group], self.timeout)
+
+
+def host_group(ranks: Sequence[int], timeout: float | None) -> Any:
+    """A group of these ranks, which alone call this, whose messages are tensors of the host."""
+    limit = None if timeout is None else timedelta(seconds=timeout)
+    return dist.new_group(
+        list(ranks), timeout=limit, backend="gloo", use_local_synchronization=True
+    )
+
+
+class Exchange:
+    """Messages under way; `wait` returns the received tensors."""
+
+    def __init__(
+        self, peers: Peers, sends: Sequence[tuple[int, Any]], receives: Sequence[tuple[int, Any]]
+    ) -> None:
+        self._peers, self._results = peers, [x for _, x in receives]
+        # gloo sends tensors of the host alone: those of a GPU go through its memory.
+        of_host = [(rank, _staged(peers, x.contiguous(), copied=True)) for rank, x in sends]
+        self._received = [(rank, _staged(peers, x, copied=False)) for rank, x in receives]
+        messages = [(dist.isend, *m) for m in of_host] + [(dist.irecv, *m) for m in self._received]
+        self._ranks = [rank for _, rank, _ in messages]
+        self._messages = messages  # a buffer must live until it has been sent
+        self._works = self._posted()
+
+    def _posted(self) -> Sequence[Any]:
+        peers = self._peers
+        if not self._messages:
+            return ()
+        ops = [
+            dist.P2POp(kind, x, dist.get_global_rank(peers.group, rank), peers.group)
+            for kind, rank, x in self._messages
+        ]
+        try:
+            works: Sequence[Any] = dist.batch_isend_irecv(ops)
+        except RuntimeError as error:
+            raise self._error(self._ranks, error) from error
+        return works
+
+    def wait(self) -> list[torch.Tensor]:
+        """Wait for all messages; on a GPU the stream waits, not the host."""
+        one_each = len(self._works) == len(self._ranks)
+        for i, work in enumerate(self._works):
+            try:
+                if self._peers.timeout is None:
+                    work.wait()
+                else:
+                    work.wait(timedelta(seconds=self._peers.timeout))
+            except RuntimeError as error:
+                raise self._error([self._ranks[i]] if one_each else self._ranks, error) from error
+        for (_, staged), result in zip(self._received, self._results, strict=True):
+            if staged is not result:
+                result.copy_(staged)
+        self._messages, self._works = [], ()
+        return self._results
+
+    def _error(self, ranks: Sequence[int], error: RuntimeError) -> RankError:
+        known = sorted(set(ranks))
+        who = f"rank {known[0]}" if len(known) == 1 else f"one of the ranks {known}"
+        late = "timed out" in str(error).lower() or "timeout" in str(error).lower()
+        what = "does not answer" if late else "has ended or cannot be reached"
+        return RankError(
+            f"weft.distributed.{self._peers.name}: {who} {what}",
+            rank=known[0],
+            where=self._peers.where,
+            got=str(error).splitlines()[0],
+            next=f"read the output of {who}: all ranks must make the same calls",
+        )
+
+
+def _staged(peers: Peers, x: torch.Tensor, copied: bool) -> torch.Tensor:
+    """The tensor itself, or one of the host where the group sends no others."""
+    if _backends(peers.group).get(x.device.type) != "gloo" or x.device.type == "cpu":
+        return x
+    return x.cpu() if copied else torch.empty_like(x, device="cpu")
+
+
+@functools.lru_cache(maxsize=64)
+def _backends(group: Any) -> dict[str, str]:
+    """The backend of each kind of device."""
+    pairs = (pair.split(":") for pair in dist.get_backend_config(group).split(","))
+    return {device: name for device, name in pairs}
