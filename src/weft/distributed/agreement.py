@@ -28,10 +28,7 @@ def agree(peers: Peers, arguments: Callable[[], Mapping[str, object]], compare: 
         mine = {name: _short(value) for name, value in arguments().items()}
     except Error as error:
         refused, mine = error, {ERROR: _short(error.what)}
-    if compare and peers.world > 1:
-        said = _gathered(peers.control(), mine)
-    else:
-        said = [mine]
+    said = _gathered(peers.control(), mine) if compare and peers.world > 1 else [mine]
     if refused is not None:
         raise refused
     for rank, theirs in enumerate(said):

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from weft.distributed.blocks import Ring
-from weft.distributed.layouts import check_layout, check_length
+from weft.distributed.blocks import Ring, check_layout
+from weft.distributed.layouts import check_length
 from weft.distributed.transport import Peers
 from weft.errors import ArgumentError
 from weft.ops.families.attention.check import DTYPES

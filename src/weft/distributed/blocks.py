@@ -7,10 +7,25 @@ rectangle or one triangle of scores, so that a step is one call of attention wit
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import NamedTuple
 
+from weft.errors import ArgumentError
+
 LAYOUTS = ("contiguous", "striped", "zigzag")
+
+
+def check_layout(name: str, layout: object) -> None:
+    """Raise ArgumentError for an unknown layout."""
+    if layout not in LAYOUTS:
+        raise ArgumentError(
+            f"weft.distributed.{name}: there is no layout {layout!r}",
+            allowed=", ".join(LAYOUTS),
+        )
+
+
+def parts_of(layout: str, world: int) -> int:
+    """The number of equal parts that a layout divides a sequence into."""
+    return 2 * world if layout == "zigzag" and world > 1 else world
 
 
 class Block(NamedTuple):
@@ -61,6 +76,16 @@ class Ring(NamedTuple):
         if rank == source:
             return whole._replace(causal=True)
         return _CAUSAL[self.layout](self.rows, rank > source)
+
+    def positions(self, rank: int) -> tuple[int, ...]:
+        """The positions of a rank's tokens in the sequence, in the order of its shard."""
+        n, world = self.rows, self.world
+        if self.layout == "striped":
+            return tuple(range(rank, n * world, world))
+        if self.layout == "contiguous" or world == 1:
+            return tuple(range(rank * n, (rank + 1) * n))
+        half, last = n // 2, 2 * world - 1 - rank
+        return (*range(rank * half, (rank + 1) * half), *range(last * half, (last + 1) * half))
 
     def hops(self, source: int) -> int:
         """Ranks that the keys of `source` visit: up to the last one that needs them."""

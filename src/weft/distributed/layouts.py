@@ -6,36 +6,20 @@ from typing import Any
 
 import torch
 
-from weft.distributed.blocks import LAYOUTS
+from weft.distributed.blocks import Ring, check_layout, parts_of
 from weft.distributed.transport import Peers
 from weft.errors import ArgumentError
 
 
-def check_layout(name: str, layout: object) -> None:
-    """Raise ArgumentError for an unknown layout."""
-    if layout not in LAYOUTS:
-        raise ArgumentError(
-            f"weft.distributed.{name}: there is no layout {layout!r}",
-            allowed=", ".join(LAYOUTS),
-        )
-
-
 def indices(layout: str, world: int, rank: int, length: int) -> torch.Tensor:
     """The positions of a rank's tokens in a sequence of `length`, in the order of its shard."""
-    rows = length // world
-    if layout == "striped":
-        return torch.arange(rank, length, world)
-    if layout == "contiguous":
-        return torch.arange(rank * rows, (rank + 1) * rows)
-    half, last = rows // 2, 2 * world - 1 - rank
-    first = torch.arange(rank * half, (rank + 1) * half)
-    return torch.cat((first, torch.arange(last * half, (last + 1) * half)))
+    return torch.tensor(Ring(layout, world, length // world, False).positions(rank))
 
 
 def check_length(peers: Peers, layout: str, length: int) -> None:
     """Raise ArgumentError for a sequence that the layout cannot divide into equal shards."""
     check_layout(peers.name, layout)
-    parts = peers.world * (2 if layout == "zigzag" and peers.world > 1 else 1)
+    parts = parts_of(layout, peers.world)
     if length < 1 or length % parts:
         raise ArgumentError(
             f"weft.distributed.{peers.name}: a sequence of {length} tokens has no {layout} shards"

@@ -14,7 +14,8 @@ import torch
 
 from weft.distributed.agreement import agree
 from weft.distributed.arguments import Arguments, checked
-from weft.distributed.layouts import check_layout, check_length, swapped
+from weft.distributed.blocks import check_layout
+from weft.distributed.layouts import check_length, swapped
 from weft.distributed.ring import alone, attention
 from weft.distributed.transport import Peers
 from weft.errors import ArgumentError
