@@ -47,7 +47,7 @@ def _compared(peers: Peers, rank: int, first: Mapping[str, str], other: Mapping[
     for name in first:
         if first[name] != other.get(name):
             raise ArgumentError(
-                f"weft.distributed.{peers.name}: {name} of rank {rank} is not that of rank 0",
+                f"weft.distributed.{peers.name}: rank {rank} differs from rank 0 in {name}",
                 where=peers.where,
                 got=f"rank {rank}: {other.get(name)}; rank 0: {first[name]}",
                 allowed="the same on all ranks",

@@ -82,7 +82,7 @@ class Arguments:
 
 def checked(peers: Peers, given: Arguments) -> Mapping[str, object]:
     """What must be equal on all ranks; raises ArgumentError for invalid arguments."""
-    check_layout(peers.name, given.layout)
+    check_layout(peers.name, given.layout, peers.where)
     _tensors(peers, given)
     _shapes(peers, given)
     rows = given.q.shape[given.rows]
@@ -91,11 +91,11 @@ def checked(peers: Peers, given: Arguments) -> Mapping[str, object]:
     check_length(peers, given.layout, rows * peers.world)
     if given.cu_seqlens is not None:
         _packed(peers, given, rows * peers.world)
-    options = f"causal={bool(given.causal)} layout={given.layout} scale={given.scale}"
+    options = {"causal": bool(given.causal), "layout": given.layout, "scale": given.scale}
     shapes = {f"the shape of {name}": list(x.shape) for name, x in given.tensors.items()}
     digest = hashlib.sha256(str(given.starts).encode()).hexdigest()[:16]
     sequences = f"{max(0, len(given.starts) - 1)} sequences, digest {digest}"
-    return {**shapes, "the dtype": given.q.dtype, "options": options, "cu_seqlens": sequences}
+    return {**shapes, "the dtype": given.q.dtype, **options, "cu_seqlens": sequences}
 
 
 def _tensors(peers: Peers, given: Arguments) -> None:
@@ -135,7 +135,9 @@ def _packed(peers: Peers, given: Arguments, total: int) -> None:
             where=peers.where,
             allowed="contiguous",
         )
-    found = given.starts
+    given_as = given.cu_seqlens
+    flat = given_as.dim() == 1 if isinstance(given_as, torch.Tensor) else False
+    found = given.starts if flat or isinstance(given_as, list | tuple) else ()
     rising = all(isinstance(n, int) for n in found) and list(found) == sorted(found)
     if len(found) < 2 or not rising or found[0] != 0 or found[-1] != total:
         raise ArgumentError(

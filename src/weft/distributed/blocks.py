@@ -14,11 +14,12 @@ from weft.errors import ArgumentError
 LAYOUTS = ("contiguous", "striped", "zigzag")
 
 
-def check_layout(name: str, layout: object) -> None:
-    """Raise ArgumentError for an unknown layout."""
+def check_layout(name: str, layout: object, where: str = "") -> None:
+    """Raise ArgumentError for an unknown layout; `where` is the rank."""
     if layout not in LAYOUTS:
         raise ArgumentError(
             f"weft.distributed.{name}: there is no layout {layout!r}",
+            where=where,
             allowed=", ".join(LAYOUTS),
         )
 

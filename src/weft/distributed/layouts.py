@@ -18,7 +18,7 @@ def indices(layout: str, world: int, rank: int, length: int) -> torch.Tensor:
 
 def check_length(peers: Peers, layout: str, length: int) -> None:
     """Raise ArgumentError for a sequence that the layout cannot divide into equal shards."""
-    check_layout(peers.name, layout)
+    check_layout(peers.name, layout, peers.where)
     parts = parts_of(layout, peers.world)
     if length < 1 or length % parts:
         raise ArgumentError(
@@ -95,7 +95,11 @@ def swapped(peers: Peers, parts: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def _check_dim(peers: Peers, x: Any, dim: int) -> None:
     if not isinstance(x, torch.Tensor):
-        raise ArgumentError(f"weft.distributed.{peers.name}: x is no tensor", got=type(x).__name__)
+        raise ArgumentError(
+            f"weft.distributed.{peers.name}: x is no tensor",
+            where=peers.where,
+            got=type(x).__name__,
+        )
     if not 0 <= dim < x.dim():
         raise ArgumentError(
             f"weft.distributed.{peers.name}: x has no dimension {dim}",

@@ -43,10 +43,6 @@ class Peers:
                 f"weft.distributed.{name}: torch.distributed has no process group",
                 next="torch.distributed.init_process_group(...) in every process",
             )
-        if timeout is not None and not timeout > 0:
-            raise ArgumentError(
-                f"weft.distributed.{name}: timeout is {timeout}, expected more than 0 seconds"
-            )
         self.name, self.timeout = name, timeout
         self.group = dist.group.WORLD if group is None else group
         self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
@@ -55,6 +51,11 @@ class Peers:
                 f"weft.distributed.{name}: this process is not in the group",
                 got=f"rank {dist.get_rank()} of all processes",
                 next="call it in the processes of the group alone",
+            )
+        if timeout is not None and not timeout > 0:
+            raise ArgumentError(
+                f"weft.distributed.{name}: timeout is {timeout}, expected more than 0 seconds",
+                where=self.where,
             )
 
     @property
@@ -105,17 +106,21 @@ class Exchange:
         self._works = self._posted()
 
     def _posted(self) -> Sequence[Any]:
-        peers = self._peers
-        if not self._messages:
-            return ()
+        group = self._peers.group
+        peers = [dist.get_global_rank(group, rank) for _, rank, _ in self._messages]
         ops = [
-            dist.P2POp(kind, x, dist.get_global_rank(peers.group, rank), peers.group)
-            for kind, rank, x in self._messages
+            dist.P2POp(kind, x, peer, group)
+            for (kind, _, x), peer in zip(self._messages, peers, strict=True)
         ]
-        try:
-            works: Sequence[Any] = dist.batch_isend_irecv(ops)
-        except RuntimeError as error:
-            raise self._error(self._ranks, error) from error
+        # gloo has no batches: posted one by one, a message that fails names its rank.
+        batches = [[op] for op in ops] if "gloo" in _backends(group).values() else [ops]
+        works: list[Any] = []
+        for batch in filter(None, batches):
+            try:
+                works += dist.batch_isend_irecv(batch)
+            except RuntimeError as error:
+                ranks = [self._ranks[len(works)]] if len(batch) == 1 else self._ranks
+                raise self._error(ranks, error) from error
         return works
 
     def wait(self) -> list[torch.Tensor]:
@@ -144,7 +149,7 @@ class Exchange:
             f"weft.distributed.{self._peers.name}: {who} {what}",
             rank=known[0],
             where=self._peers.where,
-            got=str(error).splitlines()[0],
+            got=str(error).splitlines()[0].split("] ", 1)[-1].split(". ")[0],
             next=f"read the output of {who}: all ranks must make the same calls",
         )
 

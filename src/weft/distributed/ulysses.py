@@ -81,7 +81,7 @@ def _swap(x: Any, peers: Peers, divided: int, joined: int) -> Any:
 
 def _checked(peers: Peers, ring: Peers | None, given: Arguments) -> Mapping[str, object]:
     """What must be equal on all ranks; raises ArgumentError for invalid arguments."""
-    check_layout(NAME, given.layout)
+    check_layout(NAME, given.layout, peers.where)
     if ring is None and given.layout != "contiguous":
         raise ArgumentError(
             f"weft.distributed.{NAME}: layout {given.layout!r} needs a ring",
@@ -101,4 +101,4 @@ def _checked(peers: Peers, ring: Peers | None, given: Arguments) -> Mapping[str,
             allowed=f"multiples of {world}; or heads of keys that divide {world}",
             next="a smaller group, and ring_group for the other ranks",
         )
-    return {**facts, "layout": given.layout}
+    return {**facts, "layout": given.layout}  # `facts` has that of the exchange

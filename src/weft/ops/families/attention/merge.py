@@ -84,7 +84,7 @@ def _elements(out: Layout, part: Layout) -> int:
 
 
 def _aligned(x: Layout, elements: int) -> bool:
-    """True if so many elements from the start of each row on are whole vectors, or a part of one."""
+    """True if so many elements from the start of each row on can be read at once."""
     steps = (step for n, step in zip(x.shape[:3], x.strides, strict=False) if n > 1)
     at_once = min(elements, VECTOR // x.itemsize)
     return math.gcd(x.aligned // x.itemsize, *steps) % at_once == 0
