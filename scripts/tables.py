@@ -29,6 +29,7 @@ import ops_tables
 import prediction_tables
 import profile_tables
 import quantisation_tables
+import ring_tables
 import sanitizer_tables
 import schedule_tables
 import step_tables
@@ -266,6 +267,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in step_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in prediction_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in quantisation_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in ring_tables.TABLES.items()},
     "coverage": coverage_table,
     "suites": lambda: test_tables.suites(table),
     "slowest_tests": lambda: test_tables.slowest(table),
@@ -299,7 +301,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write or check every document; return the exit code."""
     wanted = {path: filled(path.read_text("utf-8")) for path in documents()} | ladder_tables.files()
     wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
-    wanted |= {op_stubs.FILE: op_stubs.text()}
+    wanted |= {op_stubs.FILE: op_stubs.text()} | ring_tables.files()
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in stale:
         if "--check" in arguments:

@@ -38,7 +38,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     paths = [str(Path(weft.__file__).parents[1]), str(ROOT / "tests" / "support")]
     # A forked rank has none of its parent's threads: kernels run on one.
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "WEFT_THREADS": "1"}
-    command = [sys.executable, ring_ranks.__file__, str(folder), *map(str, WORLDS)]
+    command = [sys.executable, ring_ranks.__file__, str(folder), "refused", *map(str, WORLDS)]
     subprocess.run(command, check=True, env=env, timeout=PROCESS_SECONDS)
     return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
 

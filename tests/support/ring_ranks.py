@@ -1,7 +1,7 @@
 """Run attention on several ranks, and compare it with attention of the whole sequence in float64.
 
-`python ring_ranks.py FOLDER WORLD...` forks the ranks of each world after it has imported PyTorch
-and compiled the kernels once. FOLDER/WORLD.json has the largest error of each case, and
+`python ring_ranks.py FOLDER [refused] WORLD...` forks the ranks of each world after it has imported
+PyTorch and compiled the kernels once. FOLDER/WORLD.json has the largest error of each case, and
 FOLDER/refused.json what each rank says to wrong arguments.
 """
 
@@ -296,16 +296,19 @@ def forked(work: Callable[[int, int, Path], Any], world: int, folder: Path) -> l
     return made
 
 
-def main(folder: Path, worlds: list[int]) -> None:
+def main(folder: Path, worlds: list[int], wrong: bool) -> None:
     warm()
     for world in worlds:
         ranks = forked(compared, world, folder)
         worst = {name: max(found[name] for found in ranks) for name in ranks[0]}
         (folder / f"{world}.json").write_text(json.dumps(worst))
-    found = {"wrong": forked(refused, 2, folder)}
-    found |= {name: forked(left(name), 3, folder) for name in GONE}
-    (folder / "refused.json").write_text(json.dumps(found))
+    if wrong:
+        found = {"wrong": forked(refused, 2, folder)}
+        found |= {name: forked(left(name), 3, folder) for name in GONE}
+        (folder / "refused.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [int(word) for word in sys.argv[2:]])
+    words = sys.argv[2:]
+    numbers = [int(word) for word in words if word != "refused"]
+    main(Path(sys.argv[1]), numbers, "refused" in words)

@@ -103,6 +103,7 @@ class Exchange:
         messages = [(dist.isend, *m) for m in of_host] + [(dist.irecv, *m) for m in self._received]
         self._ranks = [rank for _, rank, _ in messages]
         self._messages = messages  # a buffer must live until it has been sent
+        self._failed: list[RankError] = []
         self._works = self._posted()
 
     def _posted(self) -> Sequence[Any]:
@@ -112,33 +113,42 @@ class Exchange:
             dist.P2POp(kind, x, peer, group)
             for (kind, _, x), peer in zip(self._messages, peers, strict=True)
         ]
+        if "gloo" not in _backends(group).values():
+            return dist.batch_isend_irecv(ops) if ops else ()
         # gloo has no batches: posted one by one, a message that fails names its rank.
-        batches = [[op] for op in ops] if "gloo" in _backends(group).values() else [ops]
-        works: list[Any] = []
-        for batch in filter(None, batches):
-            try:
-                works += dist.batch_isend_irecv(batch)
-            except RuntimeError as error:
-                ranks = [self._ranks[len(works)]] if len(batch) == 1 else self._ranks
-                raise self._error(ranks, error) from error
-        return works
+        return [self._tried(rank, op) for rank, op in zip(self._ranks, ops, strict=True)]
+
+    def _tried(self, rank: int, op: Any) -> Any:
+        """Post a message; None if that fails. Other ranks still wait for the other messages."""
+        try:
+            return dist.batch_isend_irecv([op])[0]
+        except RuntimeError as error:
+            self._failed.append(self._error([rank], error))
+            return None
 
     def wait(self) -> list[torch.Tensor]:
         """Wait for all messages; on a GPU the stream waits, not the host."""
         one_each = len(self._works) == len(self._ranks)
         for i, work in enumerate(self._works):
             try:
-                if self._peers.timeout is None:
-                    work.wait()
-                else:
-                    work.wait(timedelta(seconds=self._peers.timeout))
+                self._done(work)
             except RuntimeError as error:
-                raise self._error([self._ranks[i]] if one_each else self._ranks, error) from error
+                ranks = [self._ranks[i]] if one_each else self._ranks
+                self._failed.append(self._error(ranks, error))
+        if self._failed:
+            raise self._failed[0]
         for (_, staged), result in zip(self._received, self._results, strict=True):
             if staged is not result:
                 result.copy_(staged)
         self._messages, self._works = [], ()
         return self._results
+
+    def _done(self, work: Any) -> None:
+        """Wait for a message that was posted."""
+        if work is not None and self._peers.timeout is None:
+            work.wait()
+        elif work is not None:
+            work.wait(timedelta(seconds=self._peers.timeout))
 
     def _error(self, ranks: Sequence[int], error: RuntimeError) -> RankError:
         known = sorted(set(ranks))
