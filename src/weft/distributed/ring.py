@@ -78,7 +78,8 @@ class _Ring(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, dout: Any) -> Any:
-        saved = steps.Saved(dout, *ctx.saved_tensors, ctx.scale)
+        q, k, v, out, lse = ctx.saved_tensors
+        saved = steps.Saved(dout, q, k, v, out, lse, ctx.scale)
         return *_backward(saved, ctx.peers, ctx.ring), None, None, None
 
 
@@ -93,7 +94,7 @@ def _forward(
         pending = _forwarded(peers, ring, step, pair, like)
         block = ring.block(peers.rank, (peers.rank - step) % ring.world)
         if block is not None:
-            part, part_lse = steps.attend(q, *pair, block, scale)
+            part, part_lse = steps.attend(q, pair, block, scale)
             if out is None:  # a rank's own keys: each query sees one at least
                 out, lse = part.float(), part_lse
             else:
@@ -131,7 +132,7 @@ def _backward(saved: steps.Saved, peers: Peers, ring: Ring) -> tuple[Any, Any, A
     for step in range(ring.world):
         pending = _forwarded(peers, ring, step, pair, like)
         block = ring.block(peers.rank, (peers.rank - step) % ring.world)
-        made = None if block is None else steps.gradients(saved, *pair, block)
+        made = None if block is None else steps.gradients(saved, pair, block)
         carried.exchange.wait()
         sums, own = carried.sums, carried.own or own
         if made is not None and dq is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,8 +24,12 @@ class Saved(NamedTuple):
     scale: float | None
 
 
-def attend(q: Any, k: Any, v: Any, block: Block, scale: float | None) -> tuple[Any, Any]:
-    """Attention of the block's queries over its keys, and the logarithms of the sums."""
+def attend(q: Any, pair: Sequence[Any], block: Block, scale: float | None) -> tuple[Any, Any]:
+    """Attention of the block's queries over its keys, and the logarithms of the sums.
+
+    pair  the keys and values of a rank
+    """
+    k, v = pair
     shared = q.shape[1] != k.shape[1]
     if block.starts:
         starts, longest = packed(block, q.device)
@@ -46,24 +51,24 @@ def merge(out: Any, lse: Any, part: Any, part_lse: Any, block: Block) -> None:
     library.call("attention_merge")(out[:, :, of_queries], lse[:, :, of_queries], part, part_lse)
 
 
-def gradients(saved: Saved, k: Any, v: Any, block: Block) -> tuple[Any, Any, Any]:
+def gradients(saved: Saved, pair: Sequence[Any], block: Block) -> tuple[Any, Any, Any]:
     """Gradients of the block's queries, keys and values: their weights are known by `lse`."""
+    k, v = pair
     shared = saved.q.shape[1] != k.shape[1]
-    given = (saved.dout, saved.q, k, v, saved.out)
     backward = library.call("attention_backward")
     fixed = (block.causal, saved.scale, shared, 0.0, 0, 0, None)
     if block.starts:
         starts, longest = packed(block, k.device)
-        dout, q, k, v, out = (_by_row(x) for x in given)
+        dout, q, k, v, out = (_by_row(x) for x in (saved.dout, saved.q, k, v, saved.out))
         lse = saved.lse[0].contiguous()
         ragged = (None, None, starts, starts, longest, longest)
         made = backward(dout, None, q, k, v, out, lse, *ragged, *fixed)
         return tuple(x.transpose(0, 1)[None] for x in made)
-    dout, q, out = (_part(x, block.first_query, block.queries) for x in (given[0], *given[1::3]))
-    lse = _part(saved.lse, block.first_query, block.queries).contiguous()
+    of_queries = (saved.dout, saved.q, saved.out, saved.lse)
+    dout, q, out, lse = (_part(x, block.first_query, block.queries) for x in of_queries)
     k, v = (_part(x, block.first_key, block.keys) for x in (k, v))
     found: tuple[Any, Any, Any] = backward(
-        dout, None, q, k, v, out, lse, None, None, None, None, 0, 0, *fixed
+        dout, None, q, k, v, out, lse.contiguous(), None, None, None, None, 0, 0, *fixed
     )
     return found
 

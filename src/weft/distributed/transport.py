@@ -45,7 +45,8 @@ class Peers:
             )
         self.name, self.timeout = name, timeout
         self.group = dist.group.WORLD if group is None else group
-        self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
+        self.rank: int = dist.get_rank(self.group)
+        self.world: int = dist.get_world_size(self.group)
         if self.rank < 0:
             raise ArgumentError(
                 f"weft.distributed.{name}: this process is not in the group",
@@ -145,10 +146,9 @@ class Exchange:
 
     def _done(self, work: Any) -> None:
         """Wait for a message that was posted."""
-        if work is not None and self._peers.timeout is None:
-            work.wait()
-        elif work is not None:
-            work.wait(timedelta(seconds=self._peers.timeout))
+        limit = self._peers.timeout
+        if work is not None:
+            work.wait(*() if limit is None else (timedelta(seconds=limit),))
 
     def _error(self, ranks: Sequence[int], error: RuntimeError) -> RankError:
         known = sorted(set(ranks))

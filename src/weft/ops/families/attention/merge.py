@@ -51,14 +51,16 @@ def _candidates(request: Request) -> list[Candidate]:
     batch, heads, rows, width = out.shape
     elements = _elements(out, part)
     lanes = min(32, 1 << (cdiv(width, elements) - 1).bit_length())
-    strides = (_three(x) for x in (out, lse, part, part_lse))
-    merged = Merged(*strides, batch * heads * rows, heads, rows, width, lanes)
+    total = batch * heads * rows
+    merged = Merged(
+        _three(out), _three(lse), _three(part), _three(part_lse), total, heads, rows, width, lanes
+    )
 
     def build() -> Plan:
         name = source.template("merge", source.ctype(part.dtype), elements)
         kernel = source.kernel("attention/merge.cu", name, **Merged.define())
         grid = (cdiv(merged.total * lanes, THREADS),)
-        args = (*(Pointer(i) for i in range(4)), merged.pack())
+        args = (Pointer(0), Pointer(1), Pointer(2), Pointer(3), merged.pack())
         return Plan((Step(kernel, grid, (THREADS,), args, early=True),), nothing)
 
     moved = out.numel * (2 * out.itemsize + part.itemsize)
