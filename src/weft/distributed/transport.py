@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
@@ -171,7 +170,6 @@ def _staged(peers: Peers, x: torch.Tensor, copied: bool) -> torch.Tensor:
     return x.cpu() if copied else torch.empty_like(x, device="cpu")
 
 
-@functools.lru_cache(maxsize=64)
 def _backends(group: Any) -> dict[str, str]:
     """The backend of each kind of device."""
     pairs = (pair.split(":") for pair in dist.get_backend_config(group).split(","))
