@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 import weft
+from folders import ROOT
 from weft.distributed.blocks import LAYOUTS, Ring
 
 
@@ -104,6 +106,14 @@ def test_shows_itself(tmp_path: Path) -> None:
 def test_refused(arguments: Any, options: Any, message: str) -> None:
     with pytest.raises(weft.ArgumentError, match=message):
         weft.distributed.schedule(*arguments, **options)
+
+
+def test_the_pictures_of_the_document_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    pictures = importlib.import_module("ring_tables").files()
+    assert len(pictures) == len(LAYOUTS)
+    for path, text in pictures.items():
+        assert path.read_text() == text, "run `make tables`"
 
 
 def test_unknown_name() -> None:

@@ -79,6 +79,24 @@ def ring(layout: str, causal: bool, dtype: Any = torch.float32) -> float:
     return difference([gather(x.detach(), layout) for x in found], exact(tensors, causal))
 
 
+def lowered() -> float:
+    """Under autocast, floats are multiplied in bfloat16."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        error = ring("zigzag", True)
+        q, k, v, _ = (shard(x) for x in whole(dist.get_world_size()))
+        assert ring_attention(q, k, v).dtype is torch.bfloat16
+    return error
+
+
+def other_sizes() -> float:
+    """Values of another size, a scale, and views in the memory order of models."""
+    made, n = draw.seeded(5), tokens(dist.get_world_size())
+    q, k, v = (made.normal(1, n, HEADS, size).transpose(1, 2) for size in (SIZE, SIZE, 24))
+    want = (q.double() @ k.double().mT * 0.3).softmax(-1) @ v.double()
+    out = ring_attention(*(shard(x) for x in (q, k, v)), scale=0.3)
+    return difference([gather(out)], [want])
+
+
 def packed(causal: bool) -> float:
     """Sequences of one token, of none, within a shard and over several of them."""
     tensors = [x[:1] for x in whole(dist.get_world_size())]
@@ -150,6 +168,7 @@ def cases(world: int) -> dict[str, Case]:
             made[f"ulysses {mask}"] = lambda b=causal: ulysses(b)  # type: ignore[misc]
     if world == 2:
         made["zigzag causal bfloat16"] = lambda: ring("zigzag", True, torch.bfloat16)
+        made |= {"autocast": lowered, "other sizes": other_sizes}
     if world == 4:
         for layout in LAYOUTS:
             made[f"both {layout}"] = lambda a=layout: both(a)  # type: ignore[misc]
@@ -272,7 +291,7 @@ def left(name: str) -> Callable[[int, int, Path], Any]:
 
 
 def forked(work: Callable[[int, int, Path], Any], world: int, folder: Path) -> list[Any]:
-    """What each rank returns; None for one that has ended before."""
+    """Return the answer of each rank; None for one that has ended before."""
     children = []
     for rank in range(world):
         child = os.fork()

@@ -81,7 +81,7 @@ class Arguments:
 
 
 def checked(peers: Peers, given: Arguments) -> Mapping[str, object]:
-    """What must be equal on all ranks; raises ArgumentError for invalid arguments."""
+    """Return what must be equal on all ranks; raise ArgumentError for invalid arguments."""
     check_layout(peers.name, given.layout, peers.where)
     _tensors(peers, given)
     _shapes(peers, given)

@@ -6,6 +6,7 @@ rectangle or one triangle of scores, so that a step is one call of attention wit
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import NamedTuple
 
@@ -88,6 +89,7 @@ class Ring(NamedTuple):
         half, last = n // 2, 2 * world - 1 - rank
         return (*range(rank * half, (rank + 1) * half), *range(last * half, (last + 1) * half))
 
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  the key is a small value
     def hops(self, source: int) -> int:
         """Ranks that the keys of `source` visit: up to the last one that needs them."""
         steps = range(self.world - 1, 0, -1)

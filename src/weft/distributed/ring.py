@@ -79,7 +79,8 @@ class _Ring(torch.autograd.Function):  # type: ignore[misc]
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, dout: Any) -> Any:
         q, k, v, out, lse = ctx.saved_tensors
-        saved = steps.Saved(dout, q, k, v, out, lse, ctx.scale)
+        # torch.autograd.grad accepts gradients of any dtype.
+        saved = steps.Saved(dout.to(q.dtype), q, k, v, out, lse, ctx.scale)
         return *_backward(saved, ctx.peers, ctx.ring), None, None, None
 
 
@@ -150,19 +151,13 @@ def _backward(saved: steps.Saved, peers: Peers, ring: Ring) -> tuple[Any, Any, A
 
 def _returned(peers: Peers, ring: Ring, step: int, sums: list[Any], like: list[Any]) -> _Carried:
     """Send gradients of this step's keys on, or home; receive those of the next step's."""
-    source = (peers.rank - step) % ring.world
-    mine = ring.hops(peers.rank)
-    own: list[Any] = []
-    to, sends = source, list[Any]()
-    receives = list[tuple[int, Any]]()
-    if ring.hops(source) >= step:
-        to = _next(peers) if _leaves(peers, ring, step) else source
-    if to == peers.rank:
-        own = sums
-    else:
-        sends = [(to, x) for x in sums]
+    source, mine = (peers.rank - step) % ring.world, ring.hops(peers.rank)
+    to = _next(peers) if _leaves(peers, ring, step) else source
+    # Keys that no other rank needs have their gradients at home already.
+    own = sums if to == peers.rank else []
+    sends = [] if to == peers.rank else [(to, x) for x in sums]
     arriving = _buffers(like, torch.float32) if _comes(peers, ring, step) else []
-    receives += [(_previous(peers), x) for x in arriving]
+    receives = [(_previous(peers), x) for x in arriving]
     if mine == step and mine > 0:
         own = _buffers(like, torch.float32)
         receives += [((peers.rank + mine) % ring.world, x) for x in own]

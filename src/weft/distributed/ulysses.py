@@ -80,7 +80,7 @@ def _swap(x: Any, peers: Peers, divided: int, joined: int) -> Any:
 
 
 def _checked(peers: Peers, ring: Peers | None, given: Arguments) -> Mapping[str, object]:
-    """What must be equal on all ranks; raises ArgumentError for invalid arguments."""
+    """Return what must be equal on all ranks; raise ArgumentError for invalid arguments."""
     check_layout(NAME, given.layout, peers.where)
     if ring is None and given.layout != "contiguous":
         raise ArgumentError(
