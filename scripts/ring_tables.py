@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft.distributed import schedule
 from weft.distributed.blocks import LAYOUTS
-from weft.report.ring import amount, svg
+from weft.report.ring.page import amount, svg
 
 Table = Callable[..., str]
 ROOT = Path(__file__).resolve().parents[1]

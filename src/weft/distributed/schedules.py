@@ -27,21 +27,21 @@ class Schedule(RingSchedule):
 
     def __str__(self) -> str:
         from weft.report import words
-        from weft.report.ring import view
+        from weft.report.ring.page import view
 
         return words.plain(view(self))
 
     def save(self, path: str | Path) -> None:
         """Write a page that shows which rank computes what in each step; SVG for a name .svg."""
         from weft.report.files import write
-        from weft.report.ring import page, svg
+        from weft.report.ring.page import page, svg
 
         write(path, svg(self) if str(path).endswith(".svg") else page(self))
 
     def _repr_html_(self) -> str:
         """The notebook's view: the page in an iframe."""
         from weft.report import cells
-        from weft.report.ring import page
+        from weft.report.ring.page import page
 
         return cells.frame(page(self), "weft.distributed.schedule")
 

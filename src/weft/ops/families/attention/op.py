@@ -12,10 +12,11 @@ from weft.ops.core import eager, library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
-from weft.ops.families.attention import backward, mask_backward, merge, paged
+from weft.ops.families.attention import backward, mask_backward, paged
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.flex import op as flex
 from weft.ops.families.attention.forward import candidates
+from weft.ops.families.attention.merge import op as merge
 from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
 from weft.ops.families.random.start import start
 
