@@ -103,6 +103,8 @@ class Exchange:
         messages = [(dist.isend, *m) for m in of_host] + [(dist.irecv, *m) for m in self._received]
         self._ranks = [rank for _, rank, _ in messages]
         self._messages = messages  # a buffer must live until it has been sent
+        backends = _backends(peers.group)
+        self._by_gloo = all(backends.get(x.device.type) == "gloo" for _, _, x in messages)
         self._failed: list[RankError] = []
         self._works = self._posted()
 
@@ -113,7 +115,7 @@ class Exchange:
             dist.P2POp(kind, x, peer, group)
             for (kind, _, x), peer in zip(self._messages, peers, strict=True)
         ]
-        if "gloo" not in _backends(group).values():
+        if not self._by_gloo:
             return dist.batch_isend_irecv(ops) if ops else ()
         # gloo has no batches: posted one by one, a message that fails names its rank.
         return [self._tried(rank, op) for rank, op in zip(self._ranks, ops, strict=True)]
@@ -145,7 +147,7 @@ class Exchange:
 
     def _done(self, work: Any) -> None:
         """Wait for a message that was posted."""
-        limit = self._peers.timeout
+        limit = self._peers.timeout if self._by_gloo else None  # others would block the host
         if work is not None:
             work.wait(*() if limit is None else (timedelta(seconds=limit),))
 
