@@ -99,6 +99,16 @@ def test_is_clean_under_the_sanitizer() -> None:
     close(*tensors[:2], want)
 
 
+@pytest.mark.parametrize("schedule", ["last", "random:1"])
+def test_scheduled(schedule: str) -> None:
+    """No lane writes the logarithm of a row before all others have read it."""
+    tensors = drawn((1, 3, 3, 24), torch.float16)
+    want = expected(*tensors)
+    with weft.schedule(schedule):
+        merge(*tensors)
+    close(*tensors[:2], want)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
