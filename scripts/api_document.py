@@ -48,6 +48,10 @@ SECTIONS = {
         "weft.sparse",
         "prune report SparsityReport compress SemiStructured convert Linear",
     ),
+    "weft.distributed": (
+        "weft.distributed",
+        "ring_attention ulysses_attention shard gather positions schedule Schedule RankError",
+    ),
     "weft.llm": ("weft.llm", "load Generator Sampling"),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),

@@ -30,6 +30,7 @@ import prediction_tables
 import profile_tables
 import quantisation_tables
 import quantised_times
+import ring_tables
 import sanitizer_tables
 import schedule_tables
 import step_tables
@@ -268,6 +269,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in prediction_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in quantisation_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in quantised_times.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in ring_tables.TABLES.items()},
     "coverage": coverage_table,
     "suites": lambda: test_tables.suites(table),
     "slowest_tests": lambda: test_tables.slowest(table),
@@ -301,7 +303,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write or check every document; return the exit code."""
     wanted = {path: filled(path.read_text("utf-8")) for path in documents()} | ladder_tables.files()
     wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
-    wanted |= {op_stubs.FILE: op_stubs.text()}
+    wanted |= {op_stubs.FILE: op_stubs.text()} | ring_tables.files()
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in stale:
         if "--check" in arguments:

@@ -35,7 +35,7 @@ from weft.errors import (
 )
 
 if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
-    from weft import init, llm, nn, ops, optim, quant, sanitizer, sparse
+    from weft import distributed, init, llm, nn, ops, optim, quant, sanitizer, sparse
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
     from weft.debug import Breakpoint, Debugger, breakpoint
@@ -94,8 +94,8 @@ _DEPRECATED = {"empty": "weft.sanitizer", "filled": "weft.sanitizer"}
 """Names that have moved, for one release, and where they are now."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _PACKAGES = (
-    "device", "frontends", "init", "kernels", "llm", "measure", "nn", "ops", "optim", "quant",
-    "report", "sanitizer", "source", "sparse",
+    "device", "distributed", "frontends", "init", "kernels", "llm", "measure", "nn", "ops", "optim",
+    "quant", "report", "sanitizer", "source", "sparse",
 )  # fmt: skip
 """Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
 
@@ -198,6 +198,7 @@ __all__ = [
     "check",
     "climb",
     "cuda",
+    "distributed",
     "explain",
     "fuse",
     "graph",

@@ -133,7 +133,8 @@ def test_the_table_reaches_every_function() -> None:
     named = {word for call in CALLS for word in call.split()[0].split(".")}
     # Of torch; take flags and a device.
     left_out = {
-        "as_op", "init", "llm", "nn", "ops", "optim", "quant", "sanitize", "sparse", "synchronize",
+        "as_op", "distributed", "init", "llm", "nn", "ops", "optim", "quant", "sanitize", "sparse",
+        "synchronize",
     }  # fmt: skip
     assert set(weft.__all__) - from_errors <= named | left_out
 

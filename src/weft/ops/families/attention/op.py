@@ -16,6 +16,7 @@ from weft.ops.families.attention import backward, mask_backward, paged
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.flex import op as flex
 from weft.ops.families.attention.forward import candidates
+from weft.ops.families.attention.merge import op as merge
 from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
 from weft.ops.families.random.start import start
 
@@ -324,6 +325,7 @@ DEFINITIONS = (
         public=False,
         varying=("seed", "offset"),
     ),
+    *merge.DEFINITIONS,
     *flex.DEFINITIONS,
 )
 MAKERS = flex.MAKERS

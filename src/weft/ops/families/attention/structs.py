@@ -38,3 +38,21 @@ class Joined(Struct):
     depth: Int
     width: Int
     vectors: Annotated[Unsigned, "of 4 sums, in a part"]
+
+
+@dataclass(frozen=True)
+class Merged(Struct):
+    """Results and the parts that are merged into them, as merge.cu takes them.
+
+    Strides are in elements, of batch, head and row.
+    """
+
+    out: Annotated[tuple[int, ...], array(LongLong, 3)]
+    lse: Annotated[tuple[int, ...], array(LongLong, 3)]
+    part: Annotated[tuple[int, ...], array(LongLong, 3)]
+    part_lse: Annotated[tuple[int, ...], array(LongLong, 3)]
+    total: Annotated[LongLong, "rows of all heads"]
+    heads: Int
+    rows: Annotated[Int, "of a head"]
+    width: Annotated[Int, "elements of a row"]
+    lanes: Annotated[Int, "threads of a row: a power of two, at most 32"]

@@ -1,0 +1,1 @@
+"""Results of attention over parts of the keys, merged in place."""
