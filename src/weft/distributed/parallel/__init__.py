@@ -1,0 +1,1 @@
+"""Models over several processes: data, tensor and sequence parallel."""
