@@ -34,6 +34,7 @@ def test_the_document_is_current() -> None:
     "module",
     [
         "weft",
+        "weft.distributed.parallel",
         "weft.llm",
         "weft.ops",
         "weft.quant",

@@ -24,6 +24,10 @@ class ParallelAttention(torch.nn.Module):  # type: ignore[misc]
     output     of the last layer: sum, scatter or partial
 
     `forward(x, cos, sin)` turns queries and keys by rotary embeddings; `forward(x)` does not.
+
+    >>> qkv, out = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+    >>> weft.distributed.parallel.ParallelAttention(2, 2, qkv, out)(torch.ones(1, 3, 16)).shape
+    torch.Size([1, 3, 16])
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class ParallelAttention(torch.nn.Module):  # type: ignore[misc]
     def forward(
         self, x: torch.Tensor, cos: torch.Tensor | None = None, sin: torch.Tensor | None = None
     ) -> torch.Tensor:
+        """The result of all heads; `cos` and `sin` are [tokens, half of a head's elements]."""
         q, k, v = (part.unflatten(-1, (-1, self.size)).transpose(1, 2) for part in self._parts(x))
         if cos is not None:
             q, k = library.call("rotary")(q, k, cos, sin)

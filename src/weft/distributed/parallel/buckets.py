@@ -28,6 +28,13 @@ class GradientBuckets:
     megabytes   the size of a bucket; a larger parameter has a bucket of its own
 
     A gradient that a rank lacks counts as zeros. The sum is no mean: scale the loss by 1 / world.
+
+    >>> layer = torch.nn.Linear(3, 1)
+    >>> buckets = weft.distributed.parallel.GradientBuckets(layer.parameters())
+    >>> with buckets.reducing():
+    ...     layer(torch.ones(1, 3)).sum().backward()
+    >>> layer.bias.grad
+    tensor([1.])
     """
 
     def __init__(

@@ -31,6 +31,10 @@ class ColumnParallelLinear(Sharded):
     sections  sizes of outputs that are divided each for itself; one section by default
     gather    return all outputs, not this rank's alone
     sequence  the input is this rank's part along dimension 1
+
+    >>> up = weft.distributed.parallel.ColumnParallelLinear(torch.nn.Linear(4, 8))
+    >>> up(torch.ones(2, 4)).shape
+    torch.Size([2, 8])
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class ColumnParallelLinear(Sharded):
         return found
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """This rank's outputs, or all with `gather`."""
         y = self.columns(self.enter(x))
         return gathered(self.group, y) if self.gather else y
 
@@ -66,6 +71,10 @@ class RowParallelLinear(Sharded):
     group   a process group, a device mesh of one dimension, or None: all processes
     output  sum: the result on all ranks; scatter: this rank's part along dimension 1;
             partial: what is still to be added up, for `all_reduce_add_rms_norm`
+
+    >>> down = weft.distributed.parallel.RowParallelLinear(torch.nn.Linear(8, 4))
+    >>> down(up(torch.ones(2, 4))).shape
+    torch.Size([2, 4])
     """
 
     def __init__(self, layer: torch.nn.Linear, group: Any = None, *, output: str = "sum") -> None:
@@ -81,6 +90,7 @@ class RowParallelLinear(Sharded):
         self.register_parameter("bias", bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The result of this rank's part of the inputs, as `output` says."""
         # Each rank adds a share of the bias, so that it is part of the product's kernel.
         bias = None if self.bias is None else divided(self.group, self.bias)
         y: torch.Tensor = library.call("linear")(x, self.weight, bias)

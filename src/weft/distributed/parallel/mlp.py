@@ -18,6 +18,10 @@ class ParallelMLP(torch.nn.Module):  # type: ignore[misc]
     group      a process group, a device mesh of one dimension, or None: all processes
     sequence   the input is this rank's part along dimension 1
     output     of the last layer: sum, scatter or partial
+
+    >>> mlp = weft.distributed.parallel.ParallelMLP(torch.nn.Linear(4, 8), torch.nn.Linear(8, 4))
+    >>> mlp(torch.ones(2, 4)).shape
+    torch.Size([2, 4])
     """
 
     def __init__(
@@ -30,6 +34,7 @@ class ParallelMLP(torch.nn.Module):  # type: ignore[misc]
         self.down = RowParallelLinear(down, found, output=output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The result of both layers."""
         y: torch.Tensor = self.down(library.call("gelu")(self.up(x), "tanh"))
         return y
 
@@ -41,6 +46,10 @@ class ParallelSwiGLU(torch.nn.Module):  # type: ignore[misc]
     group            a process group, a device mesh of one dimension, or None: all processes
     sequence         the input is this rank's part along dimension 1
     output           of the last layer: sum, scatter or partial
+
+    >>> gate, up, down = torch.nn.Linear(4, 8), torch.nn.Linear(4, 8), torch.nn.Linear(8, 4)
+    >>> weft.distributed.parallel.ParallelSwiGLU(gate, up, down)(torch.ones(2, 4)).shape
+    torch.Size([2, 4])
     """
 
     def __init__(
@@ -54,6 +63,7 @@ class ParallelSwiGLU(torch.nn.Module):  # type: ignore[misc]
         self.down = RowParallelLinear(down, found, output=output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The result of the three layers."""
         x = self.gate.enter(x)  # both layers have the same input, which is exchanged once
         y = library.call("swiglu")(self.gate.columns(x), self.up.columns(x))
         found: torch.Tensor = self.down(y)

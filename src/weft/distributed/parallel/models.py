@@ -42,6 +42,9 @@ class ParallelDecoder(torch.nn.Module):  # type: ignore[misc]
 
     `forward(tokens)` returns all logits on each rank, `loss(tokens, target)` the cross-entropy,
     for which the logits stay divided. Tokens and targets are equal on all ranks.
+
+    >>> isinstance(model, weft.distributed.parallel.ParallelDecoder)
+    True
     """
 
     def __init__(self, model: Any, group: Group, sequence: bool, check: bool) -> None:
@@ -54,6 +57,7 @@ class ParallelDecoder(torch.nn.Module):  # type: ignore[misc]
         self.head = VocabParallelHead(model.head, group, tied=tied, sequence=sequence)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """All logits, on every rank."""
         logits = gathered(self.group, self.logits(tokens))
         return logits[..., : self.config.vocabulary]
 
@@ -185,6 +189,7 @@ def parallelise(
     sequence  between the layers, each rank has a part of every sequence
     check     raise if ranks have batches of different shapes; one small exchange for each batch
 
+    >>> import weft.distributed.parallel
     >>> from weft.networks.network import network
     >>> model = weft.distributed.parallel.parallelise(network("llama", "tiny").module)
     >>> model(torch.zeros(1, 4, dtype=torch.int64)).shape

@@ -25,7 +25,13 @@ def all_reduce_add_rms_norm(
 
     x         partial: what is added up, of the residual's shape
     residual  equal on all ranks
+    weight    of the norm, as `eps`; equal on all ranks
     group     a process group, a device mesh of one dimension, or None: all processes
+
+    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> y, total = weft.distributed.parallel.all_reduce_add_rms_norm(x, residual)
+    >>> print(total.sum())
+    tensor(8.)
     """
     return _rms(summed(group_of(group), x), residual, weight, eps)
 
@@ -39,7 +45,18 @@ def all_reduce_add_layer_norm(
     *,
     group: Any = None,
 ) -> Both:
-    """Layer norm of `residual` plus the sum of `x` over ranks, and this sum."""
+    """Layer norm of `residual` plus the sum of `x` over ranks, and this sum.
+
+    x         partial: what is added up, of the residual's shape
+    residual  equal on all ranks
+    weight    of the norm, as `bias` and `eps`; equal on all ranks
+    group     a process group, a device mesh of one dimension, or None: all processes
+
+    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> y, total = weft.distributed.parallel.all_reduce_add_layer_norm(x, residual)
+    >>> print(total.sum())
+    tensor(8.)
+    """
     return _layer(summed(group_of(group), x), residual, weight, bias, eps)
 
 
@@ -55,6 +72,13 @@ def reduce_scatter_add_rms_norm(
 
     x         partial, of the whole sequence
     residual  this rank's part of the sequence
+    weight    of the norm, as `eps`; equal on all ranks
+    group     a process group, a device mesh of one dimension, or None: all processes
+
+    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> y, total = weft.distributed.parallel.reduce_scatter_add_rms_norm(x, residual)
+    >>> print(total.sum())
+    tensor(8.)
     """
     found = group_of(group)
     return _rms(scattered_sum(found, x), residual, _shared(found, weight), eps)
@@ -69,7 +93,18 @@ def reduce_scatter_add_layer_norm(
     *,
     group: Any = None,
 ) -> Both:
-    """`all_reduce_add_layer_norm` of this rank's part along dimension 1, the sequence."""
+    """`all_reduce_add_layer_norm` of this rank's part along dimension 1, the sequence.
+
+    x         partial, of the whole sequence
+    residual  this rank's part of the sequence
+    weight    of the norm, as `bias` and `eps`; equal on all ranks
+    group     a process group, a device mesh of one dimension, or None: all processes
+
+    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> y, total = weft.distributed.parallel.reduce_scatter_add_layer_norm(x, residual)
+    >>> print(total.sum())
+    tensor(8.)
+    """
     found = group_of(group)
     weights = _shared(found, weight), _shared(found, bias)
     return _layer(scattered_sum(found, x), residual, *weights, eps)

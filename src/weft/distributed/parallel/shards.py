@@ -72,7 +72,13 @@ class Sharded(torch.nn.Module):  # type: ignore[misc]
 
 
 def load_whole(model: torch.nn.Module, state: Mapping[str, Any]) -> None:
-    """Load the state dict of the ordinary model into one whose weights are divided over ranks."""
+    """Load the state dict of the ordinary model into one whose weights are divided over ranks.
+
+    model  made by `parallelise`, or any with divided layers
+    state  all names of the ordinary model; each rank takes its parts
+
+    >>> weft.distributed.parallel.load_whole(model, state)
+    """
     divided = dict(_divided(model))
     ours = model.state_dict()
     if missing := sorted(ours.keys() ^ state.keys()):
@@ -89,7 +95,14 @@ def load_whole(model: torch.nn.Module, state: Mapping[str, Any]) -> None:
 
 
 def whole_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The state dict of the ordinary model, on every rank; all ranks call this."""
+    """The state dict of the ordinary model, on every rank; all ranks call this.
+
+    model  made by `parallelise`, or any with divided layers
+
+    >>> state = weft.distributed.parallel.whole_state_dict(model)
+    >>> state["tokens.weight"].shape
+    torch.Size([61, 32])
+    """
     divided = dict(_divided(model))
     return {
         name: _joined(value.detach(), *divided[name]) if name in divided else value.detach()

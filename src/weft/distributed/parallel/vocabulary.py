@@ -19,11 +19,13 @@ REDUCTIONS = ("mean", "sum", "none")
 class VocabParallelEmbedding(Sharded):
     """An embedding of which each rank has some of the rows; the last rank may have fewer.
 
-    layer   the whole layer, equal on all ranks
-    group   a process group, a device mesh of one dimension, or None: all processes
-    scatter return this rank's part along dimension 1, the sequence
+    layer    the whole layer, equal on all ranks
+    group    a process group, a device mesh of one dimension, or None: all processes
+    scatter  return this rank's part along dimension 1, the sequence
 
-    `logits` has the same weights as the last layer of a network.
+    >>> embedding = weft.distributed.parallel.VocabParallelEmbedding(torch.nn.Embedding(7, 4))
+    >>> embedding(torch.tensor([[0, 6]])).shape
+    torch.Size([1, 2, 4])
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class VocabParallelEmbedding(Sharded):
         self._divide("weight", layer.weight, Shard(0, (self.vocabulary,)))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The rows of tokens, from the ranks that have them."""
         local = tokens - self.group.rank * self.rows
         elsewhere = (local < 0) | (local >= self.rows)
         y = library.call("embedding")(local.masked_fill(elsewhere, 0), self.weight)
@@ -45,8 +48,14 @@ class VocabParallelEmbedding(Sharded):
 class VocabParallelHead(Sharded):
     """The last layer of a network: logits of this rank's part of the vocabulary.
 
-    layer      the whole layer without bias; `tied`: the embedding whose weights it has
-    sequence   the input is this rank's part along dimension 1
+    layer     the whole layer, without a bias
+    group     a process group, a device mesh of one dimension, or None: all processes
+    tied      the embedding whose weights it has, if any
+    sequence  the input is this rank's part along dimension 1
+
+    >>> head = weft.distributed.parallel.VocabParallelHead(torch.nn.Linear(4, 7, bias=False))
+    >>> head(torch.ones(1, 2, 4)).shape
+    torch.Size([1, 2, 7])
     """
 
     def __init__(
@@ -63,6 +72,7 @@ class VocabParallelHead(Sharded):
             self.weight = tied.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The logits of this rank's tokens."""
         x = (gathered_sequence if self.sequence else copied)(self.group, x)
         y: torch.Tensor = library.call("linear")(x, self.weight, None)
         return y
@@ -82,7 +92,12 @@ def vocab_parallel_cross_entropy(
     logits      [..., this rank's part of the vocabulary], with the rows that fill it up
     target      [...], equal on all ranks
     vocabulary  its size on all ranks together
-    reduction   mean, sum or none
+    reduction   mean, sum or none; targets that are `ignore_index` do not count
+    group       a process group, a device mesh of one dimension, or None: all processes
+
+    >>> target = torch.tensor([1, 3])
+    >>> weft.distributed.parallel.vocab_parallel_cross_entropy(torch.zeros(2, 4), target, 4)
+    tensor(1.3863)
     """
     if reduction not in REDUCTIONS:
         raise ArgumentError(
