@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import draw
 import weft
+from weft.torch_backend import reports
 
 STEPS, ROWS = 3, 4
 
@@ -87,10 +88,12 @@ def expected(limited: bool) -> list[Any]:
 def compare(rank: int, world: int, way: str, optimiser: str) -> None:
     """Train in one way; losses are the mean over ranks."""
     torch._dynamo.reset()
+    before = len(reports())
     made = model()
     run = WAYS[way](made)
     part = slice(rank * ROWS // world, (rank + 1) * ROWS // world)
     found = trained(run, made, OPTIMISERS[optimiser](made.parameters()), part)
+    assert (len(reports()) > before) == way.startswith("compiled")  # weft has compiled it
     losses = torch.tensor(found[:STEPS])
     torch.distributed.all_reduce(losses)
     exact = expected(limited=optimiser == "weft")

@@ -1,12 +1,11 @@
-"""Models over several processes: data, tensor and sequence parallel.
+"""Models over several processes: gradients in buckets, and models divided over ranks."""
 
-buckets.py      gradients of all processes, added up during the backward pass
-group.py        the processes that share a model; failures.py names those that end
-collectives.py  differentiable exchanges; norms.py: with a residual connection and a norm
-shards.py       weights divided over ranks, from and to an ordinary state dict
-linear.py attention.py mlp.py vocabulary.py   divided layers
-models.py       `parallelise`: GPT-2 and Llama of weft.networks over ranks
-"""
+# buckets.py      gradients of all processes, added up during the backward pass
+# group.py        the processes that share a model; failures.py names those that end
+# collectives.py  differentiable exchanges; norms.py: with a residual connection and a norm
+# shards.py       weights divided over ranks, from and to an ordinary state dict
+# linear.py, attention.py, mlp.py, vocabulary.py: divided layers
+# models.py       `parallelise`: GPT-2 and Llama of weft.networks over ranks
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class GradientBuckets:
     >>> buckets = weft.distributed.parallel.GradientBuckets(layer.parameters())
     >>> with buckets.reducing():
     ...     layer(torch.ones(1, 3)).sum().backward()
-    >>> layer.bias.grad
+    >>> print(layer.bias.grad)
     tensor([1.])
     """
 

@@ -33,7 +33,7 @@ class ColumnParallelLinear(Sharded):
     sequence  the input is this rank's part along dimension 1
 
     >>> up = weft.distributed.parallel.ColumnParallelLinear(torch.nn.Linear(4, 8))
-    >>> up(torch.ones(2, 4)).shape
+    >>> print(up(torch.ones(2, 4)).shape)
     torch.Size([2, 8])
     """
 
@@ -73,7 +73,7 @@ class RowParallelLinear(Sharded):
             partial: what is still to be added up, for `all_reduce_add_rms_norm`
 
     >>> down = weft.distributed.parallel.RowParallelLinear(torch.nn.Linear(8, 4))
-    >>> down(up(torch.ones(2, 4))).shape
+    >>> print(down(up(torch.ones(2, 4))).shape)
     torch.Size([2, 4])
     """
 

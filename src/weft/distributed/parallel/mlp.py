@@ -20,7 +20,7 @@ class ParallelMLP(torch.nn.Module):  # type: ignore[misc]
     output     of the last layer: sum, scatter or partial
 
     >>> mlp = weft.distributed.parallel.ParallelMLP(torch.nn.Linear(4, 8), torch.nn.Linear(8, 4))
-    >>> mlp(torch.ones(2, 4)).shape
+    >>> print(mlp(torch.ones(2, 4)).shape)
     torch.Size([2, 4])
     """
 
@@ -48,7 +48,7 @@ class ParallelSwiGLU(torch.nn.Module):  # type: ignore[misc]
     output           of the last layer: sum, scatter or partial
 
     >>> gate, up, down = torch.nn.Linear(4, 8), torch.nn.Linear(4, 8), torch.nn.Linear(8, 4)
-    >>> weft.distributed.parallel.ParallelSwiGLU(gate, up, down)(torch.ones(2, 4)).shape
+    >>> print(weft.distributed.parallel.ParallelSwiGLU(gate, up, down)(torch.ones(2, 4)).shape)
     torch.Size([2, 4])
     """
 

@@ -43,7 +43,7 @@ class ParallelDecoder(torch.nn.Module):  # type: ignore[misc]
     `forward(tokens)` returns all logits on each rank, `loss(tokens, target)` the cross-entropy,
     for which the logits stay divided. Tokens and targets are equal on all ranks.
 
-    >>> isinstance(model, weft.distributed.parallel.ParallelDecoder)
+    >>> print(isinstance(model, weft.distributed.parallel.ParallelDecoder))
     True
     """
 
@@ -189,10 +189,11 @@ def parallelise(
     sequence  between the layers, each rank has a part of every sequence
     check     raise if ranks have batches of different shapes; one small exchange for each batch
 
+    >>> import torch
     >>> import weft.distributed.parallel
     >>> from weft.networks.network import network
     >>> model = weft.distributed.parallel.parallelise(network("llama", "tiny").module)
-    >>> model(torch.zeros(1, 4, dtype=torch.int64)).shape
+    >>> print(model(torch.zeros(1, 4, dtype=torch.int64)).shape)
     torch.Size([1, 4, 61])
     """
     made = MODELS.get(type(model))

@@ -100,7 +100,7 @@ def whole_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     model  made by `parallelise`, or any with divided layers
 
     >>> state = weft.distributed.parallel.whole_state_dict(model)
-    >>> state["tokens.weight"].shape
+    >>> print(state["tokens.weight"].shape)
     torch.Size([61, 32])
     """
     divided = dict(_divided(model))

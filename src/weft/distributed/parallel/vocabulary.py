@@ -24,7 +24,7 @@ class VocabParallelEmbedding(Sharded):
     scatter  return this rank's part along dimension 1, the sequence
 
     >>> embedding = weft.distributed.parallel.VocabParallelEmbedding(torch.nn.Embedding(7, 4))
-    >>> embedding(torch.tensor([[0, 6]])).shape
+    >>> print(embedding(torch.tensor([[0, 6]])).shape)
     torch.Size([1, 2, 4])
     """
 
@@ -54,7 +54,7 @@ class VocabParallelHead(Sharded):
     sequence  the input is this rank's part along dimension 1
 
     >>> head = weft.distributed.parallel.VocabParallelHead(torch.nn.Linear(4, 7, bias=False))
-    >>> head(torch.ones(1, 2, 4)).shape
+    >>> print(head(torch.ones(1, 2, 4)).shape)
     torch.Size([1, 2, 7])
     """
 
@@ -96,7 +96,7 @@ def vocab_parallel_cross_entropy(
     group       a process group, a device mesh of one dimension, or None: all processes
 
     >>> target = torch.tensor([1, 3])
-    >>> weft.distributed.parallel.vocab_parallel_cross_entropy(torch.zeros(2, 4), target, 4)
+    >>> print(weft.distributed.parallel.vocab_parallel_cross_entropy(torch.zeros(2, 4), target, 4))
     tensor(1.3863)
     """
     if reduction not in REDUCTIONS:
