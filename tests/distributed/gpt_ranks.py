@@ -52,16 +52,14 @@ def trained(rank: int, world: int, folder: str) -> dict[str, Any]:
 
 
 def sums(rank: int, world: int) -> dict[str, Any]:
-    """Gradients of buckets, which bucket was sent before the backward pass had ended, errors."""
+    """Gradients of buckets, those sent before the backward pass had ended, errors."""
     first, second, unused = (torch.nn.Parameter(torch.full((n,), rank + 1.0)) for n in (3, 2, 4))
     buckets = GradientBuckets([first, second, unused], megabytes=12 / 2**20)
-    sent = []
-    first.register_hook(lambda g: sent.append(buckets._sent))
     with buckets.reducing():
         ((first * 2).sum() * second.sum() * (rank + 1)).backward()
     found: dict[str, Any] = {
         "grads": [p.grad.tolist() for p in (first, second, unused)],
-        "sent": sent,
+        "sent": _sent_before_the_end(),
         "count": len(buckets.buckets),
     }
     buckets.broadcast()
@@ -71,6 +69,17 @@ def sums(rank: int, world: int) -> dict[str, Any]:
     except Exception as error:
         found["error"] = str(error)
     return found
+
+
+def _sent_before_the_end() -> list[int]:
+    """Buckets that are sent when the gradient of the first parameter is computed, the last one."""
+    first, second = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+    buckets = GradientBuckets([first, second], megabytes=16 / 2**20)
+    sent: list[int] = []
+    first.register_hook(lambda grad: sent.append(buckets._sent))
+    with buckets.reducing():
+        ((first * 2) * second).sum().backward()
+    return sent
 
 
 def dies(rank: int, world: int) -> str:

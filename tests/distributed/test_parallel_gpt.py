@@ -60,6 +60,7 @@ def test_buckets_of_gradients() -> None:
         [1.0] * n for n in (3, 2, 4)
     ]  # fmt: skip
     for rank, found in enumerate((first, second)):
+        assert found["sent"] == [1]
         assert f"rank {rank}: ranks have different parameters" in found["error"]
         assert "got: rank 1: (3,) float32" in found["error"]
 
