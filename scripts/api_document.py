@@ -55,7 +55,7 @@ SECTIONS = {
         " RowParallelLinear ParallelAttention ParallelMLP ParallelSwiGLU VocabParallelEmbedding"
         " VocabParallelHead vocab_parallel_cross_entropy all_reduce_add_rms_norm"
         " all_reduce_add_layer_norm reduce_scatter_add_rms_norm reduce_scatter_add_layer_norm"
-        " GradientBuckets named_failures",
+        " clip_grad_norm_ GradientBuckets named_failures",
     ),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),

@@ -63,6 +63,14 @@ def decoder(rank: int, world: int, name: str, sequence: bool) -> None:
     found = made.loss(tokens, target)
     torch.testing.assert_close(found.double(), loss, rtol=1e-5, atol=1e-5)
     found.backward()
+    unique = {id(grad): grad for grad in grads.values()}.values()
+    norm = torch.cat([grad.flatten() for grad in unique]).norm()
+    torch.testing.assert_close(
+        parallel.clip_grad_norm_(made, 1e6).double(), norm, rtol=1e-4, atol=1e-6
+    )
+    half = parallel.clip_grad_norm_(made, float(norm) / 2)
+    torch.testing.assert_close(half.double(), norm, rtol=1e-4, atol=1e-6)
+    grads = {key: grad / 2 for key, grad in grads.items()}
     for key, grad in grads_of(made).items():
         torch.testing.assert_close(grad.double(), grads[key], rtol=1e-4, atol=1e-4, msg=key)
 

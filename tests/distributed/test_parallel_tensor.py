@@ -69,6 +69,10 @@ def _loss(**options: Any) -> Any:
             lambda: parallel.parallelise(Gpt2(Gpt2Config(8, 1, 1, 9, 4, dropout=0.1))),
             "a divided model has no dropout",
         ),
+        (
+            lambda: parallel.clip_grad_norm_(torch.nn.Linear(1, 1), 0.0),
+            "the largest norm is positive",
+        ),
         (_head_with_bias, "a head over a divided vocabulary has no bias"),
         (lambda: _loss(reduction="max"), "no such reduction\n  got: max"),
         (lambda: _loss(vocabulary=6), "rank 0: logits do not fit"),
@@ -85,6 +89,14 @@ def _loss(**options: Any) -> Any:
 def test_refusals(call: Any, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         call()
+
+
+def test_a_model_without_gradients_or_divided_layers() -> None:
+    layer = torch.nn.Linear(2, 1, bias=False)
+    assert parallel.clip_grad_norm_(layer, 1.0) == 0
+    layer(torch.tensor([[3.0, 4.0]])).sum().backward()
+    assert parallel.clip_grad_norm_(layer, 1.0) == 5
+    torch.testing.assert_close(layer.weight.grad, torch.tensor([[0.6, 0.8]]))
 
 
 def test_names() -> None:

@@ -17,10 +17,23 @@ from weft.torch_backend import reports
 STEPS, ROWS = 3, 4
 
 
-def model() -> torch.nn.Sequential:
-    """Layers that `weft.nn` has, with weights that are the same on every CPU."""
-    block = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.GELU())
-    made = torch.nn.Sequential(block, torch.nn.Linear(16, 4))
+class Net(torch.nn.Module):  # type: ignore[misc]
+    """Layers that `weft.nn` has; torch.compile compiles a class of the user's, not torch.nn's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block: Any = torch.nn.Sequential(
+            torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.GELU()
+        )
+        self.head: Any = torch.nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.head(self.block(x))
+
+
+def model() -> Net:
+    """The network with weights that are the same on every CPU."""
+    made = Net()
     for i, p in enumerate(made.parameters()):
         with torch.no_grad():
             p.copy_(draw.seeded(i).normal(*p.shape) * 0.3)
@@ -33,15 +46,14 @@ def compiled(made: Any) -> Any:
 
 def sharded(made: Any) -> Any:
     """FSDP2: each block for itself, then the model."""
-    for block in made:
+    for block in (made.block, made.head):
         fully_shard(block)
     return fully_shard(made)
 
 
 def blocks_compiled(made: Any) -> Any:
     """Compile each block: FSDP's hooks, which run between blocks, end a graph."""
-    for i, block in enumerate(made):
-        made[i] = compiled(block)
+    made.block, made.head = compiled(made.block), compiled(made.head)
     return made
 
 

@@ -5,6 +5,7 @@
 # collectives.py  differentiable exchanges; norms.py: with a residual connection and a norm
 # shards.py       weights divided over ranks, from and to an ordinary state dict
 # linear.py, attention.py, mlp.py, vocabulary.py: divided layers
+# clip.py         the norm of all ranks' gradients
 # models.py       `parallelise`: GPT-2 and Llama of weft.networks over ranks
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from weft.ops.core.bind import with_torch
 if TYPE_CHECKING:
     from weft.distributed.parallel.attention import ParallelAttention
     from weft.distributed.parallel.buckets import GradientBuckets
+    from weft.distributed.parallel.clip import clip_grad_norm_
     from weft.distributed.parallel.failures import named_failures
     from weft.distributed.parallel.linear import ColumnParallelLinear, RowParallelLinear
     from weft.distributed.parallel.mlp import ParallelMLP, ParallelSwiGLU
@@ -38,7 +40,7 @@ _HOME = {
     "ParallelAttention": "attention", "ParallelDecoder": "models", "ParallelMLP": "mlp",
     "ParallelSwiGLU": "mlp", "RowParallelLinear": "linear", "VocabParallelEmbedding": "vocabulary",
     "VocabParallelHead": "vocabulary", "all_reduce_add_layer_norm": "norms",
-    "all_reduce_add_rms_norm": "norms", "load_whole": "shards", "named_failures": "failures",
+    "all_reduce_add_rms_norm": "norms", "clip_grad_norm_": "clip", "load_whole": "shards", "named_failures": "failures",
     "parallelise": "models", "reduce_scatter_add_layer_norm": "norms",
     "reduce_scatter_add_rms_norm": "norms", "vocab_parallel_cross_entropy": "vocabulary",
     "whole_state_dict": "shards",
@@ -56,6 +58,7 @@ __all__ = [
     "VocabParallelHead",
     "all_reduce_add_layer_norm",
     "all_reduce_add_rms_norm",
+    "clip_grad_norm_",
     "load_whole",
     "named_failures",
     "parallelise",

@@ -133,9 +133,9 @@ class _Losses(torch.autograd.Function):  # type: ignore[misc]
         local = target - first
         ours = (local >= 0) & (local < real) & ~ignored
         index = local.masked_fill(~ours, 0)
-        # One kernel computes log-sum-exp minus one logit.
+        # One kernel computes log-sum-exp minus one logit; 16 bits would not do for the exchange.
         logit = here.gather(1, index[:, None])[:, 0].float()
-        lse = library.call("cross_entropy")(here, index, reduction="none").float() + logit
+        lse = library.call("cross_entropy")(here.float(), index, reduction="none") + logit
         mine = torch.stack((lse, logit.masked_fill(~ours, 0.0)))
         every = _every(mine, group)
         whole = torch.logsumexp(every[:, 0], dim=0)
