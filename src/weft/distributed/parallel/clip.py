@@ -9,9 +9,7 @@ from weft.distributed.parallel.group import Group
 from weft.distributed.parallel.shards import Sharded
 from weft.errors import ArgumentError
 from weft.optim.clip import norm
-
-EPS = 1e-6
-"""As in torch.nn.utils.clip_grad_norm_."""
+from weft.optim.sharded import EPS
 
 
 def clip_grad_norm_(model: torch.nn.Module, max_norm: float) -> torch.Tensor:
