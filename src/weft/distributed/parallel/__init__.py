@@ -41,7 +41,8 @@ _HOME = {
     "ParallelSwiGLU": "mlp", "RowParallelLinear": "linear", "VocabParallelEmbedding": "vocabulary",
     "VocabParallelHead": "vocabulary", "all_reduce_add_layer_norm": "norms",
     "all_reduce_add_rms_norm": "norms", "clip_grad_norm_": "clip",
-    "load_whole": "shards", "named_failures": "failures", "parallelise": "models", "reduce_scatter_add_layer_norm": "norms",
+    "load_whole": "shards", "named_failures": "failures", "parallelise": "models",
+    "reduce_scatter_add_layer_norm": "norms",
     "reduce_scatter_add_rms_norm": "norms", "vocab_parallel_cross_entropy": "vocabulary",
     "whole_state_dict": "shards",
 }  # fmt: skip
