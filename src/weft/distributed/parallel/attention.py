@@ -25,8 +25,8 @@ class ParallelAttention(torch.nn.Module):  # type: ignore[misc]
 
     `forward(x, cos, sin)` turns queries and keys by rotary embeddings; `forward(x)` does not.
 
-    >>> qkv, out = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
-    >>> attention = weft.distributed.parallel.ParallelAttention(2, 2, qkv, out)
+    >>> qkv, last = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+    >>> attention = weft.distributed.parallel.ParallelAttention(2, 2, qkv, last)
     >>> print(attention(torch.ones(1, 3, 16)).shape)
     torch.Size([1, 3, 16])
     """

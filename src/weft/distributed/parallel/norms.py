@@ -28,8 +28,8 @@ def all_reduce_add_rms_norm(
     weight    of the norm, as `eps`; equal on all ranks
     group     a process group, a device mesh of one dimension, or None: all processes
 
-    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
-    >>> y, total = weft.distributed.parallel.all_reduce_add_rms_norm(x, residual)
+    >>> partial, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> normed, total = weft.distributed.parallel.all_reduce_add_rms_norm(partial, residual)
     >>> print(total.sum())
     tensor(8.)
     """
@@ -52,8 +52,8 @@ def all_reduce_add_layer_norm(
     weight    of the norm, as `bias` and `eps`; equal on all ranks
     group     a process group, a device mesh of one dimension, or None: all processes
 
-    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
-    >>> y, total = weft.distributed.parallel.all_reduce_add_layer_norm(x, residual)
+    >>> partial, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> normed, total = weft.distributed.parallel.all_reduce_add_layer_norm(partial, residual)
     >>> print(total.sum())
     tensor(8.)
     """
@@ -75,8 +75,8 @@ def reduce_scatter_add_rms_norm(
     weight    of the norm, as `eps`; equal on all ranks
     group     a process group, a device mesh of one dimension, or None: all processes
 
-    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
-    >>> y, total = weft.distributed.parallel.reduce_scatter_add_rms_norm(x, residual)
+    >>> partial, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> normed, total = weft.distributed.parallel.reduce_scatter_add_rms_norm(partial, residual)
     >>> print(total.sum())
     tensor(8.)
     """
@@ -100,8 +100,8 @@ def reduce_scatter_add_layer_norm(
     weight    of the norm, as `bias` and `eps`; equal on all ranks
     group     a process group, a device mesh of one dimension, or None: all processes
 
-    >>> x, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
-    >>> y, total = weft.distributed.parallel.reduce_scatter_add_layer_norm(x, residual)
+    >>> partial, residual = torch.ones(1, 2, 4), torch.zeros(1, 2, 4)
+    >>> normed, total = weft.distributed.parallel.reduce_scatter_add_layer_norm(partial, residual)
     >>> print(total.sum())
     tensor(8.)
     """
