@@ -53,6 +53,14 @@ SECTIONS = {
         "ring_attention ulysses_attention shard gather positions schedule Schedule RankError",
     ),
     "weft.llm": ("weft.llm", "load Generator Sampling"),
+    "weft.distributed.parallel": (
+        "weft.distributed.parallel",
+        "parallelise ParallelDecoder whole_state_dict load_whole ColumnParallelLinear"
+        " RowParallelLinear ParallelAttention ParallelMLP ParallelSwiGLU VocabParallelEmbedding"
+        " VocabParallelHead vocab_parallel_cross_entropy all_reduce_add_rms_norm"
+        " all_reduce_add_layer_norm reduce_scatter_add_rms_norm reduce_scatter_add_layer_norm"
+        " clip_grad_norm_ GradientBuckets named_failures",
+    ),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),
     "Errors and warnings": (
@@ -64,7 +72,11 @@ SECTIONS = {
     ),
 }
 """Title -> (module, its names in the order of the document)."""
-MADE_BY_USERS = ("Case", "Contender", "DynamicLinear", "Generator", "Linear", "Op", "Sampling")
+MADE_BY_USERS = (
+    "Case", "ColumnParallelLinear", "Contender", "DynamicLinear", "Generator", "GradientBuckets",
+    "Linear", "Op", "ParallelAttention", "ParallelMLP", "ParallelSwiGLU", "RowParallelLinear",
+    "Sampling", "VocabParallelEmbedding", "VocabParallelHead",
+)  # fmt: skip
 """Classes whose constructor is public; all others are results."""
 _FIELD = re.compile(r"(?P<names>[a-z]\w*(?:,? \w+)*?) {2,}(?P<text>\S.*)")
 

@@ -35,6 +35,7 @@ def test_the_document_is_current() -> None:
     [
         "weft",
         "weft.distributed",
+        "weft.distributed.parallel",
         "weft.llm",
         "weft.ops",
         "weft.quant",

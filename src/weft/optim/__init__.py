@@ -14,6 +14,7 @@ base.py     what the optimisers share
 adam.py     Adam, AdamW
 sgd.py      SGD
 clip.py     clip_grad_norm_
+sharded.py  parameters that FSDP has divided over processes
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from weft.ops.core import source
 from weft.optim.base import ELEMENTS, THREADS, FusedOptimiser, float_zeros, kernel
 from weft.optim.bucket import Bucket, Make
 from weft.optim.scalars import number
+from weft.optim.sharded import is_sharded
 
 SHARED = 256
 """Elements that share a scale in states of 8 bits."""
@@ -35,6 +36,15 @@ class _Adam(FusedOptimiser):
                 allowed="8, or None: those of the parameter",
             )
         super().__init__(params, *args, **options)
+
+    def split(self, group: dict[str, Any], params: list[Any]) -> list[tuple[bool, list[Any]]]:
+        if group["state_bits"] == 8 and any(map(is_sharded, params)):
+            raise ArgumentError(
+                "weft.optim: parameters that are divided over processes have no states of 8 bits",
+                got="a DTensor and state_bits=8",
+                next="state_bits=None",
+            )
+        return super().split(group, params)
 
     def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:
         master = group["master_weights"] and dtype != torch.float32

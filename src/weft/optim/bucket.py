@@ -16,6 +16,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.ops.core.layouts import memory_order
 from weft.ops.core.plan import layout
+from weft.optim.sharded import is_sharded, local
 from weft.optim.table import Table
 
 Make = Callable[[Any], torch.Tensor]
@@ -40,20 +41,28 @@ class Bucket:
     ):
         self.params, self.first, self.names = params, first, tuple(kinds)
         self.dtype, self.device = params[0].dtype, params[0].device
+        # Of a parameter that is divided over processes, this one's part is changed. Its states are
+        # divided as well, so that PyTorch can join them for a checkpoint.
+        self._sharded = any(map(is_sharded, params))
+        parts = self._parts(params)
         # A parameter with gaps is copied, and copied back after the step.
-        self._copied = [i for i, p in enumerate(params) if not is_dense(p)]
-        likes = [p if is_dense(p) else p.detach().contiguous() for p in params]
-        self._relaid = [i for i, (p, like) in enumerate(zip(params, likes, strict=True))
-                        if _differs(p.grad, like)]  # fmt: skip
-        for state, like in zip(states, likes, strict=True):
-            _complete(state, like, kinds)
+        self._copied = [i for i, p in enumerate(parts) if not is_dense(p)]
+        likes = [p if is_dense(p) else p.detach().contiguous() for p in parts]
+        grads = self._parts([p.grad for p in params])
+        self._relaid = [i for i, (grad, like) in enumerate(zip(grads, likes, strict=True))
+                        if _differs(grad, like)]  # fmt: skip
+        for state, like, p in zip(states, likes, params, strict=True):
+            _complete(state, p if is_sharded(p) else like, kinds)
         self._states, self._pick = states, _picker(self.names)
         self._kept = self._current()
-        self.table = Table([p.numel() for p in params], 2 + len(kinds), elements, self.device)
+        self.table = Table([p.numel() for p in parts], 2 + len(kinds), elements, self.device)
         count = len(kinds)
-        self.lists = [self._kept[i::count] for i in range(count)]
+        self.lists = [self._parts(self._kept[i::count]) for i in range(count)]
         for i, tensors in enumerate(self.lists):
             self.table.point(2 + i, [t.data_ptr() for t in tensors])
+
+    def _parts(self, tensors: Sequence[Any]) -> list[Any]:
+        return [local(t) for t in tensors] if self._sharded else list(tensors)
 
     def _current(self) -> list[Any]:
         return list(chain.from_iterable(map(self._pick, self._states)))
@@ -64,7 +73,8 @@ class Bucket:
 
     def run(self, launch: Callable[[Sequence[Sequence[Any]]], None]) -> None:
         """Point the table at parameters and gradients, and launch with all lists."""
-        params, grads = list(self.params), [p.grad for p in self.params]
+        own = self._parts(self.params)
+        params, grads = list(own), self._parts([p.grad for p in self.params])
         for i in self._copied:
             params[i] = params[i].detach().contiguous()
         for i in self._relaid:
@@ -73,7 +83,7 @@ class Bucket:
         self.table.point(1, [g.data_ptr() for g in grads])
         launch([params, grads, *self.lists])
         for i in self._copied:
-            self.params[i].copy_(params[i])
+            own[i].copy_(params[i])
 
 
 def _picker(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:

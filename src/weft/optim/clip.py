@@ -13,6 +13,7 @@ from weft.ops.core import source
 from weft.ops.core.native.loaded import capturing
 from weft.optim.bucket import is_dense
 from weft.optim.scalars import DTYPES, one
+from weft.optim.sharded import is_sharded, local, norm_of_parts
 from weft.optim.table import Table
 
 THREADS, ELEMENTS = 512, 65536
@@ -42,7 +43,7 @@ def clip_grad_norm_(
             raise RuntimeError(
                 f"The norm of order {norm_type} of the gradients is not finite: {float(result[0])}"
             )
-        for part in _parts(grads):
+        for part in _parts(map(local, grads)):
             name = (
                 f"scale<{source.ctype(part.dtype)}, {_vector(part.dtype)}, {THREADS}, {ELEMENTS}>"
             )
@@ -58,8 +59,12 @@ def norm(
     grads: Sequence[Any], max_norm: float, order: float = 2.0, divisor: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Two numbers: the norm of all gradients over the divisor, and the factor that limits it."""
-    device = grads[0].device
     _check(grads, order)
+    if any(map(is_sharded, grads)):
+        return norm_of_parts(
+            grads, max_norm, order, lambda parts: norm(parts, max_norm, order, divisor)
+        )
+    device = grads[0].device
     parts = _parts(grads)
     partials = torch.empty(sum(p.table.chunks for p in parts), dtype=torch.float64, device=device)
     if not len(partials):  # all gradients are empty

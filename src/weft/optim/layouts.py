@@ -18,7 +18,10 @@ class Layouts:
     def __init__(self, tensors: Sequence[Any]):
         self._arrays: list[object] = []
         self._native: Callable[..., int] = never
-        if all(t is None or (t.is_cuda and t.layout is torch.strided) for t in tensors):
+        if all(
+            t is None or (type(t) in _TYPES and t.is_cuda and t.layout is torch.strided)
+            for t in tensors
+        ):
             # Machine code that reads all of it in some 20 ns for each tensor.
             self._native = guard(tensors, _TYPES, self._arrays)
         self._seen = [_layout(t) for t in tensors] if self._native is never else []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
+from weft.distributed.parallel.lost import RankLost
 from weft.errors import ArgumentError, Error
 from weft.ops.core.bind import with_torch
 from weft.tasks.ended import ProgramEnded
@@ -101,13 +102,8 @@ def train(options: TrainOptions, say: Callable[[str], None], watch: Watch) -> Tr
     for path in (options.checkpoint, options.page):
         check_writable(path)
     place = place_of(options.device)
-    with _group(place) as group:
-        if options.compare and group.world > 1:
-            raise ArgumentError(
-                "--compare trains in one process",
-                got=f"{group.world} processes of torchrun",
-                next="leave --compare or torchrun out",
-            )
+    with joined_group(place) as group:
+        check_comparable(options.compare, group)
         found = with_torch("weft.train.data").load(options.data)
         if group.leads:
             say(f"{found.origin}: {len(found.training)} images, {len(found.test)} to test with")
@@ -134,6 +130,16 @@ def check_resumable(resume: bool, checkpoint: Path | None) -> None:
         raise ArgumentError("--resume needs --checkpoint FILE")
 
 
+def check_comparable(compare: bool, group: TrainingGroup) -> None:
+    """Raise if several processes are to compare with PyTorch."""
+    if compare and group.world > 1:
+        raise ArgumentError(
+            "--compare trains in one process",
+            got=f"{group.world} processes of torchrun",
+            next="leave --compare or torchrun out",
+        )
+
+
 def check_writable(path: Path | None) -> None:
     """Raise before the training, not after it."""
     if path is None:
@@ -157,13 +163,14 @@ def place_of(chosen: Selection | None, verb: str = "weft train") -> Any:
 
 
 @contextmanager
-def _group(place: Any) -> Iterator[TrainingGroup]:
+def joined_group(place: Any) -> Iterator[TrainingGroup]:
     """The processes of torchrun. The first one reports errors that all of them find."""
     with with_torch("weft.train.parallel").joined(place) as group:
         try:
             yield group
-        except Error:
-            if group.leads:
+        except Error as error:
+            # Each process that loses others says which: the first one may be the lost one.
+            if group.leads or isinstance(error, RankLost):
                 raise
             raise ProgramEnded(1) from None
 

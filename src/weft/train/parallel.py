@@ -12,6 +12,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from weft.distributed.parallel.failures import named_failures
+from weft.errors import ArgumentError
+
 BACKEND = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
 """PyTorch's communication backends by device type; losses and counts are on the CPU."""
 
@@ -53,6 +56,17 @@ class TrainingGroup:
         parts = chosen[: whole * batch * self.world].reshape(whole, self.world, batch)
         return np.ascontiguousarray(parts[:, self.rank].reshape(-1))
 
+    def part(self, batch: int, accumulate: int = 1) -> int:
+        """The share of a process in a batch of all; raise unless all parts of it are equal."""
+        parts = self.world * accumulate
+        if batch % parts:
+            raise ArgumentError(
+                "a batch is divided into equal parts",
+                got=f"{batch} for {self.world} processes with {accumulate} parts each",
+                allowed=f"a multiple of {parts}",
+            )
+        return batch // self.world
+
     def mean(self, values: torch.Tensor) -> torch.Tensor:
         """The mean over all processes."""
         return self.total(values) / self.world if self.communicates else values
@@ -71,7 +85,10 @@ class TrainingGroup:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[TrainingGroup]:
-    """The group that torchrun started; without torchrun, this process alone."""
+    """The group that torchrun started; without torchrun, this process alone.
+
+    A process that loses others raises `RankLost`, which names them.
+    """
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1 or not dist.is_available():
         yield TrainingGroup()
@@ -80,6 +97,7 @@ def joined(device: torch.device) -> Iterator[TrainingGroup]:
         torch.cuda.set_device(device)
     dist.init_process_group(BACKEND[device.type])
     try:
-        yield TrainingGroup(dist.get_rank(), dist.get_world_size())
+        with named_failures():
+            yield TrainingGroup(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()

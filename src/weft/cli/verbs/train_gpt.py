@@ -25,7 +25,15 @@ def run(
     tokens: Annotated[str, typer.Option(help="bytes, or bpe: learned from the text.")] = "bytes",
     vocabulary: Annotated[int, typer.Option(help="Tokens of bpe.")] = 512,
     length: Annotated[int | None, typer.Option(help="Tokens of a window.", min=1)] = None,
-    batch: Annotated[int | None, typer.Option(help="Windows per step.", min=1)] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Windows per step, of all processes.", min=1)
+    ] = None,
+    accumulate: Annotated[
+        int | None, typer.Option(help="Parts of a batch, one after the other.", min=1)
+    ] = None,
+    bucket: Annotated[
+        float | None, typer.Option(help="MB of gradients that processes send together.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of the training.", min=1)] = None,
     rate: Annotated[float | None, typer.Option(help="The largest learning rate.")] = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of gradients.")] = None,
@@ -58,11 +66,13 @@ def run(
 
     Layers, attention, loss and update are weft's kernels; on a GPU a step is one CUDA graph.
     Without a GPU a small network trains on the simulated one. --compare trains the same network
-    with PyTorch. Size, length, batch and steps depend on the device if they are left out.
+    with PyTorch. torchrun starts several processes that train together, each on a part of a batch.
+    Size, length, batch and steps depend on the device if they are left out.
     """
     given: dict[str, Any] = {
         "size": size, "length": length, "batch": batch, "steps": steps, "rate": rate,
-        "clip": clip, "seed": seed, "precision": precision,
+        "clip": clip, "seed": seed, "precision": precision, "accumulate": accumulate,
+        "bucket": bucket,
     }  # fmt: skip
     asked = GptOptions(
         {name: value for name, value in given.items() if value is not None},
@@ -84,11 +94,12 @@ def run(
         (lambda text: None) if json else show.line,
         lambda quiet, total, done: show.training(quiet or json, total, done),
     )
-    if html is not None:
-        write(html, page(trained.title, trained.histories))
-    saved = "" if checkpoint is None else str(checkpoint)
-    tokens_per_step = trained.settings.batch * trained.settings.length
-    report = texts.trained(trained.histories, saved, tokens_per_step, trained.sample)
-    show.result(json, trained.to_dict, report)
+    if trained.leads:
+        if html is not None:
+            write(html, page(trained.title, trained.histories))
+        saved = "" if checkpoint is None else str(checkpoint)
+        tokens_per_step = trained.settings.batch * trained.settings.length
+        report = texts.trained(trained.histories, saved, tokens_per_step, trained.sample)
+        show.result(json, trained.to_dict, report)
     if trained.stopped:
         raise typer.Exit(INTERRUPTED)

@@ -12,13 +12,21 @@ from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
 from weft.errors import ArgumentError
 from weft.ops.core.bind import with_torch
-from weft.tasks.train import Watch, check_resumable, check_writable, place_of
+from weft.tasks.train import (
+    Watch,
+    check_comparable,
+    check_resumable,
+    check_writable,
+    joined_group,
+    place_of,
+)
 from weft.values.training import History
 
 if TYPE_CHECKING:
     from weft.train.gpt.loop import TextTraining
     from weft.train.gpt.settings import TextSettings
     from weft.train.gpt.step import TextStep
+    from weft.train.parallel import TrainingGroup
 
 SIMULATED = {"size": "2x64", "length": 32, "batch": 4, "steps": 20, "precision": "fp32",
              "warm_up": 2, "rate": 3e-3}  # fmt: skip
@@ -60,7 +68,10 @@ class GptOptions:
 
 @dataclass(frozen=True)
 class TrainedGpt:
-    """A training and those by PyTorch, and a text that the network continued."""
+    """A training and those by PyTorch, and a text that the network continued.
+
+    leads  True in the process of torchrun that prints
+    """
 
     histories: tuple[History, ...]
     settings: TextSettings
@@ -68,6 +79,7 @@ class TrainedGpt:
     parameters: int
     device: str
     sample: str = ""
+    leads: bool = True
 
     @property
     def title(self) -> str:
@@ -97,6 +109,14 @@ def train(options: GptOptions, say: Callable[[str], None], watch: Watch) -> Trai
     for path in (options.checkpoint, options.page):
         check_writable(path)
     place = place_of(options.device)
+    with joined_group(place) as group:
+        check_comparable(options.compare, group)
+        return _trained(options, place, group, say, watch)
+
+
+def _trained(
+    options: GptOptions, place: Any, group: TrainingGroup, say: Callable[[str], None], watch: Watch
+) -> TrainedGpt:
     settings = _module("settings").TextSettings(
         **{**(SIMULATED if place.type == "cpu" else {}), **options.settings}
     )
@@ -104,12 +124,14 @@ def train(options: GptOptions, say: Callable[[str], None], watch: Watch) -> Trai
     tokens = _module("tokens").learned(options.tokens, options.vocabulary, text.content)
     settings.config(tokens.count)  # raises for an unknown size
     windows = _module("text").Windows(text, tokens, settings.length, place)
-    say(f"{text.origin}: {len(windows):,} tokens of {tokens.count} kinds")
+    group.part(settings.batch, settings.accumulate)  # raises for a batch that does not divide
+    if group.leads:
+        say(f"{text.origin}: {len(windows):,} tokens of {tokens.count} kinds")
     short = place.type == "cpu" and settings.steps * settings.batch <= MOST_DRAFTED
     with drafts() if short else nullcontext():
-        training = _on_weft(options, settings, place, (text, tokens, windows), watch)
+        training = _on_weft(options, settings, place, group, (text, tokens, windows), watch)
         histories, sample = [training.history], ""
-        if options.sample and not training.history.stopped:
+        if options.sample and group.leads and not training.history.stopped:
             sample = _module("sample").continued(
                 training.model, tokens, settings, place, options.prompt, options.sample,
                 options.temperature,
@@ -118,13 +140,16 @@ def train(options: GptOptions, say: Callable[[str], None], watch: Watch) -> Trai
             training.time_parts()
             histories += _peers(settings, tokens.count, windows, place, watch)
     parameters = sum(p.numel() for p in training.model.parameters())
-    return TrainedGpt(tuple(histories), settings, tokens.count, parameters, str(place), sample)
+    return TrainedGpt(
+        tuple(histories), settings, tokens.count, parameters, str(place), sample, group.leads
+    )
 
 
 def _on_weft(
     options: GptOptions,
     settings: TextSettings,
     place: Any,
+    group: TrainingGroup,
     data: tuple[Any, Any, Any],
     watch: Watch,
 ) -> TextTraining:
@@ -132,17 +157,17 @@ def _on_weft(
     text, tokens, windows = data
     make, checkpoints = _module("contenders").weft_step, _module("checkpoint")
     training: TextTraining = _module("loop").TextTraining(
-        make(settings, tokens.count, place), windows, settings, place
+        make(settings, tokens.count, place, group), windows, settings, place, group
     )
     path = options.checkpoint
     if options.resume:
         checkpoints.load(training, text, tokens, path)
 
     def save() -> None:
-        if path is not None:
+        if path is not None and group.leads:
             checkpoints.save(training, text, tokens, path)
 
-    _run(training, watch, make(settings, tokens.count, place), save, options.every)
+    _run(training, watch, make(settings, tokens.count, place, group.alone), save, options.every)
     save()
     return training
 
@@ -170,7 +195,7 @@ def _run(
 ) -> History:
     """Train, after all kernels of `other` are compiled."""
     name = training.history.name
-    with watch(False, training.settings.steps, training.done) as notify:
+    with watch(not training.group.leads, training.settings.steps, training.done) as notify:
         notify(training.done, f"{name}, compiling")
         if other is not None:
             training.compile(other)

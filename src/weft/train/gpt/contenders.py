@@ -12,6 +12,7 @@ from weft.networks import gpt2
 from weft.ops.core import library
 from weft.train.gpt.settings import TextSettings
 from weft.train.gpt.step import TextStep
+from weft.train.parallel import TrainingGroup
 from weft.train.step import Parts
 
 Make = Callable[[TextSettings, int, torch.device], TextStep]
@@ -55,14 +56,21 @@ def own_loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return loss
 
 
-def weft_step(settings: TextSettings, vocabulary: int, device: torch.device) -> TextStep:
-    """The step on weft's kernels; gradients are limited inside of the update."""
+def weft_step(
+    settings: TextSettings, vocabulary: int, device: torch.device,
+    group: TrainingGroup = TrainingGroup(),  # noqa: B008  a frozen value
+) -> TextStep:  # fmt: skip
+    """The step on weft's kernels; gradients are limited inside of the update.
+
+    That of one of several processes is not captured as a graph.
+    """
     model = own(network(settings, vocabulary, device))
     update = optim.AdamW(
         _groups(model, settings), _rate(settings, device), BETAS, max_grad_norm=settings.clip
     )
     parts = Parts("weft", model, own_loss, update)
-    return TextStep(parts, settings, device, settings.graph, clips=False)
+    graph = settings.graph and group.world == 1
+    return TextStep(parts, settings, device, graph, clips=False, group=group)
 
 
 def _torch_step(name: str, graph: bool = False, compiled: bool = False) -> Make:

@@ -16,6 +16,7 @@ from weft.train.gpt.step import TextStep, autocast
 from weft.train.gpt.text import Windows
 from weft.train.interrupts import Interrupts
 from weft.train.loop import PAUSE, synchronize
+from weft.train.parallel import TrainingGroup
 from weft.train.times import part_times
 from weft.values.training import History
 
@@ -40,9 +41,11 @@ class TextTraining:
     """
 
     def __init__(
-        self, step: TextStep, windows: Windows, settings: TextSettings, device: torch.device
-    ) -> None:
+        self, step: TextStep, windows: Windows, settings: TextSettings, device: torch.device,
+        group: TrainingGroup = TrainingGroup(),  # noqa: B008  a frozen value
+    ) -> None:  # fmt: skip
         self.step, self.windows, self.settings, self.device = step, windows, settings, device
+        self.group = group
         self.history = History(step.parts.name)
         self.done = 0
 
@@ -51,11 +54,15 @@ class TextTraining:
         return self.step.parts.model
 
     def compile(self, step: TextStep) -> None:
-        """Compile what the simulated GPU runs in a step, on all cores; `step` is spoiled."""
-        if self.device.type == "cpu" and self.done < self.settings.steps:
+        """Compile what the simulated GPU runs in a step, on all cores; `step` is spoiled.
+
+        Of several processes the first one compiles; the others find the code in the cache.
+        """
+        if self.device.type == "cpu" and self.done < self.settings.steps and self.group.leads:
             with compile_ahead():
                 self._load(step, 0)
                 step.eager()
+        self.group.wait()
 
     def run(
         self,
@@ -81,7 +88,7 @@ class TextTraining:
                 if time.perf_counter() >= due:
                     progress(self.done, float(kept[-1]))
                     due = time.perf_counter() + PAUSE[self.device.type]
-                history.stopped = interrupts.asked
+                history.stopped = self.group.any(interrupts.asked)
                 if every and self.done % every == 0 and self.done < settings.steps:
                     begin = self._note(kept, begin)
                     save()
@@ -91,8 +98,15 @@ class TextTraining:
         return history
 
     def _load(self, step: TextStep, number: int) -> None:
-        windows = self.windows.drawn(self.settings.seed, number, self.settings.batch)
-        _fill(windows, step.pixels, step.classes)
+        _fill(self._drawn(number), step.pixels, step.classes)
+
+    def _drawn(self, number: int) -> torch.Tensor:
+        """The windows of a step, this process's part of them."""
+        return self._part(self.windows.drawn(self.settings.seed, number, self.settings.batch))
+
+    def _part(self, windows: torch.Tensor) -> torch.Tensor:
+        parts: tuple[torch.Tensor, ...] = windows.chunk(self.group.world)
+        return parts[self.group.rank]
 
     def time_parts(self) -> None:
         """Time the parts of a step. The timed steps change the weights: call this last."""
@@ -102,13 +116,13 @@ class TextTraining:
     def _fills(self) -> Iterator[Fill]:
         """The batches of the first steps, without an end."""
         for step in count():
-            windows = self.windows.drawn(self.settings.seed, step, self.settings.batch)
-            yield functools.partial(_fill, windows)
+            yield functools.partial(_fill, self._drawn(step))
 
     def _note(self, kept: list[torch.Tensor], begin: float) -> float:
         """Move the losses and the time so far to the history; return the time now."""
         synchronize(self.device)
-        self.history.losses += [float(loss) for loss in kept]
+        if kept:
+            self.history.losses += self.group.mean(torch.stack(kept).float().cpu()).tolist()
         kept.clear()
         now = time.perf_counter()
         self.history.seconds.append(now - begin)
@@ -121,9 +135,9 @@ class TextTraining:
         losses = []
         self.model.eval()
         with torch.no_grad(), autocast(settings.precision, self.device):
-            for windows in every.split(settings.batch):
+            for windows in map(self._part, every.split(settings.batch)):
                 logits = self.model(windows[:, :-1].contiguous())
                 loss = self.step.parts.loss(logits, windows[:, 1:].contiguous())
                 losses.append(float(loss))
         self.model.train()
-        return sum(losses) / len(losses)
+        return float(self.group.mean(torch.tensor(sum(losses) / len(losses))))

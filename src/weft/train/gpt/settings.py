@@ -7,10 +7,13 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from weft.distributed.parallel.buckets import MEGABYTES
 from weft.errors import ArgumentError
 from weft.networks import gpt2
 
 PRECISIONS = ("fp32", "bf16")
+FREE = ("precision", "graph", "accumulate", "bucket")
+"""Settings that a training may change when it goes on from a checkpoint."""
 HEAD = 64
 """Elements of a head, where the width has several heads of this size."""
 SIZE = re.compile(r"(\d+)x(\d+)")
@@ -22,7 +25,9 @@ class TextSettings:
 
     size        a size of GPT-2, or layers x width: 6x384
     length      tokens of a window
-    batch       windows of a step
+    batch       windows of a step, of all processes together
+    accumulate  parts of a process's batch that are computed one after the other
+    bucket      megabytes of gradients that processes send together
     rate        the largest learning rate; it rises during `warm_up` steps and falls as a cosine
     clip        the largest norm of all gradients
     precision   fp32; or bf16: PyTorch's autocast, with weights in fp32
@@ -32,6 +37,8 @@ class TextSettings:
     size: str = "6x384"
     length: int = 256
     batch: int = 32
+    accumulate: int = 1
+    bucket: float = MEGABYTES
     steps: int = 1000
     rate: float = 1e-3
     warm_up: int = 20
@@ -45,7 +52,13 @@ class TextSettings:
         if self.precision not in PRECISIONS:
             allowed = ", ".join(PRECISIONS)
             raise ArgumentError("there is no such precision", got=self.precision, allowed=allowed)
-        for name in ("rate", "clip"):
+        if self.accumulate < 1:
+            raise ArgumentError(
+                "a step has at least one part",
+                got=f"accumulate {self.accumulate}",
+                allowed="1, 2, …",
+            )
+        for name in ("rate", "clip", "bucket"):
             if not 0 < (value := getattr(self, name)) < math.inf:
                 allowed = "a positive number"
                 raise ArgumentError(f"the {name} must be positive", got=str(value), allowed=allowed)
@@ -77,7 +90,7 @@ class TextSettings:
     @property
     def identity(self) -> dict[str, Any]:
         """The settings that a checkpoint must have to go on."""
-        return {k: v for k, v in asdict(self).items() if k not in ("precision", "graph")}
+        return {k: v for k, v in asdict(self).items() if k not in FREE}
 
 
 def _head(width: int) -> int:
