@@ -194,4 +194,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-"""Models over several processes and GPUs."""

@@ -21,7 +21,6 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
-import weft
 from weft import cache
 from weft.ops.core import library
 from weft.ops.core.native.trace import NAMESPACE
@@ -199,9 +198,11 @@ def _matters(name: str) -> bool:
 def _versions() -> str:
     """The versions of weft, torch and Python."""
     digest = blake2b(digest_size=32)
-    home = Path(weft.__file__).parent
+    home = Path(__file__).parents[2]
+    paths = [home / "__init__.py"]  # it has weft's version
     for folder in _SOURCES:
-        for path in sorted((home / folder).rglob("*.py")):
-            digest.update(f"{path.relative_to(home)}\0".encode() + path.read_bytes())
-    versions = weft.__version__, torch.__version__, torch.version.git_version, sys.version
+        paths += sorted((home / folder).rglob("*.py"))
+    for path in paths:
+        digest.update(f"{path.relative_to(home)}\0".encode() + path.read_bytes())
+    versions = torch.__version__, torch.version.git_version, sys.version
     return f"{versions} {digest.hexdigest()}"
