@@ -54,6 +54,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if any(_has_parts(kind) for kind in types):
+            return NotImplemented  # the operations on the parts come here
         before, self.running, self._by_the_script = self.running, True, False
         try:
             out = self.run(func, args, kwargs or {})
@@ -91,6 +93,11 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
     def is_there(self, args: Sequence[Any], out: Any) -> bool:
         """True if an operation runs on the GPU: on a simulated GPU, all do."""
         return True
+
+
+def _has_parts(kind: type) -> bool:
+    """True for tensors of `torch.distributed` that consist of others, e.g. DTensor."""
+    return kind.__module__.startswith("torch.distributed.")
 
 
 def skip_dynamo() -> None:

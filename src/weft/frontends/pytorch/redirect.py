@@ -2,7 +2,8 @@
 
 It uses public interfaces of torch: a function mode intercepts every call that creates or moves a
 tensor. Functions of `torch.cuda`, which no mode sees, are replaced by those of `cuda.py`. For a
-script every tensor is on `cuda:0`: `is_cuda` and `device` report this, because scripts assert it.
+script every tensor is on the current GPU: `is_cuda` and `device` report this, because scripts
+assert it. So does PyTorch's Python code for several processes, which compares devices.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
 from weft.device.models import GpuModel
-from weft.frontends.pytorch import library, memory, modules, operations
-from weft.frontends.pytorch.streams import DEVICE, on_cpu
+from weft.frontends.pytorch import devices, library, memory, modules, operations
+from weft.frontends.pytorch.streams import on_cpu
 
 _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
@@ -39,6 +40,7 @@ def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operation
     """
     global _installed
     _installed = True
+    devices.set_count(gpus)
     # Of the CPU's library; a GPU has its own.
     warnings.filterwarnings("ignore", "mkldnn_matmul failed")
     tracker = memory.Tracker()
@@ -68,12 +70,15 @@ def enter_in_every_thread(*modes: Any) -> None:
 
 def device() -> torch.device:
     """The device for new tensors: CUDA if the redirection is installed."""
-    return DEVICE if _installed else torch.device("cpu")
+    return devices.current() if _installed else torch.device("cpu")
 
 
 def _index_on_cpu(device: Any) -> Any:
     """Map a device to the CPU, also a GPU's number, where a number can be nothing else."""
-    return "cpu" if type(device) is int else on_cpu(device)
+    if type(device) is int:
+        devices.check(device)
+        return "cpu"
+    return on_cpu(device)
 
 
 class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
@@ -105,6 +110,8 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         if special is not None:
             return special(*args, **(kwargs or {}))
         options = dict(kwargs or {})
+        if func is torch.Tensor.to and _is_elsewhere(options.get("device", *args[1:2])):
+            options["copy"] = True
         if "device" in options:
             options["device"] = _index_on_cpu(options["device"])
         elif _makes(func) and on_cpu(_device.CURRENT_DEVICE) != _device.CURRENT_DEVICE:
@@ -131,8 +138,17 @@ def _makes(func: Callable[..., Any]) -> bool:
     return func in _device._device_constructors()
 
 
-def _to_cpu(tensor: Any, *_: Any, **__: Any) -> Any:
-    return tensor.to("cpu")
+def _to_cpu(tensor: Any, device: Any = None, *_: Any, **__: Any) -> Any:
+    return tensor.to(_index_on_cpu(device) or "cpu", copy=_is_elsewhere(device))
+
+
+def _is_elsewhere(device: Any = None) -> bool:
+    """True for another GPU than the current one: a tensor there is a copy."""
+    if isinstance(device, str) and device.startswith("cuda:"):
+        return int(device[5:]) != devices.index()
+    if isinstance(device, torch.device):
+        return device.type == "cuda" and device.index not in (None, devices.index())
+    return type(device) is int and device != devices.index()
 
 
 def _itself(value: Any, *_: Any, **__: Any) -> Any:
@@ -152,29 +168,39 @@ def _is_pinned(tensor: Any, *_: Any, **__: Any) -> bool:
 def _device_by_number(type: Any, *args: Any, **options: Any) -> torch.device:
     """torch's constructor, which knows numbers only where there is a GPU."""
     if isinstance(type, int) and not isinstance(type, bool):
-        return torch.device(DEVICE.type, type)
+        return torch.device("cuda", type)
     return torch.device(type, *args, **options)
 
 
 def _index_of(tensor: Any) -> int:
-    return -1 if _called_by_libraries() else 0
+    return devices.index() if _is_cuda(tensor) else -1
 
 
 def _is_cuda(tensor: Any, *_: Any) -> bool:
-    """True for the script; the real answer for libraries."""
-    return bool(tensor.device.type == "cuda") if _called_by_libraries() else True
+    """True for the script, but for `meta` tensors; the real answer for libraries."""
+    return bool(_device_of(tensor).type == "cuda")
 
 
 def _device_of(tensor: Any, *_: Any) -> torch.device:
-    """`cuda:0` for the script; the real device for libraries."""
-    return torch.Tensor.device.__get__(tensor) if _called_by_libraries() else DEVICE
+    """The current GPU for the script; the real device for libraries, and of `meta` tensors."""
+    real = torch.Tensor.device.__get__(tensor)
+    return real if real.type != "cpu" or _sees_the_cpu() else devices.current()
 
 
 def _called_by_libraries() -> bool:
     """True if the handled call comes from torch, Triton or weft."""
+    return _caller().partition(".")[0] in _HERE
+
+
+def _sees_the_cpu() -> bool:
+    """True if the caller sees real devices; `torch.distributed` compares those of the script."""
+    return _called_by_libraries() and not f"{_caller()}.".startswith("torch.distributed.")
+
+
+def _caller() -> str:
+    """The module that made the handled call."""
     frame = sys._getframe(1)
     # Skip the frames of this module.
     while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
-    name = str(frame.f_globals.get("__name__", _HERE[0]))
-    return name.partition(".")[0] in _HERE
+    return str(frame.f_globals.get("__name__", _HERE[0]))
