@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from weft.frontends.pytorch import communicator
-from weft.frontends.pytorch.communicator import Call, Communicator
+from weft.frontends.pytorch.communicator import Call, Communicator, finish
 from weft.frontends.pytorch.reductions import Reduction
 from weft.frontends.pytorch.sections import Sections, flat, split
 
@@ -71,7 +71,7 @@ def _kernel(operator: Any, function: Callable[..., tuple[Call, Callable[[], None
         if "reduce_op" in given:
             given["reduce_op"] = Reduction(given["reduce_op"].op(), group.nccl)
         call, body = function(group, **given)
-        work = group.run(call, body, asynchronous and bool(returns))
+        work = group.run(call, body, _tensors(args[0]), asynchronous and bool(returns))
         if not returns:
             return None
         return work.boxed() if len(returns) == 1 else (args[0], work.boxed())
@@ -115,7 +115,7 @@ def _broadcast(group: Communicator, tensors: Any, root_rank: int, **_: Any) -> t
         for tensor in tensors:
             with Sections([tensor]) as (part,):
                 if len(part):
-                    group.gloo.broadcast([part], options).wait()
+                    finish(group.gloo.broadcast([part], options))
 
     call = Call(
         f"broadcast({_shown(tensors)}, from {root_rank})",
@@ -165,7 +165,7 @@ def _all_gather_singles(
         for output, tensor in zip(outputs, inputs, strict=True):
             with Sections([output]) as (part,):
                 if len(part):
-                    group.gloo._allgather_base(part, flat(tensor)).wait()
+                    finish(group.gloo._allgather_base(part, flat(tensor)))
 
     call = Call(f"all_gather_into_tensor({_shown(inputs)})", f"all_gather {_sizes(inputs)}")
     return call, body
@@ -291,7 +291,10 @@ def _barrier(group: Communicator, **_: Any) -> tuple[Call, Any]:
 def _monitored_barrier(
     group: Communicator, timeout: int, wait_all_ranks: bool, **_: Any
 ) -> tuple[Call, Any]:
-    return Call("monitored_barrier()", "barrier"), lambda: None
+    limit = timedelta(milliseconds=timeout)
+    return Call("monitored_barrier()", ""), lambda: group.gloo.monitored_barrier(
+        limit, wait_all_ranks
+    )
 
 
 def _exchange(group: Communicator, sends: Sequence[Any], parts: Sequence[Any]) -> None:
@@ -300,9 +303,16 @@ def _exchange(group: Communicator, sends: Sequence[Any], parts: Sequence[Any]) -
     work = group.gloo.alltoall_base(
         into, torch.cat(list(sends)), [len(p) for p in parts], [len(s) for s in sends]
     )
-    work.wait()
+    finish(work)
     for part, came in zip(parts, into.split([len(p) for p in parts]), strict=True):
         part.copy_(came)
+
+
+def _tensors(value: Any) -> list[Any]:
+    """A tensor, or those of nested lists."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for each in value for tensor in _tensors(each)]
 
 
 def _need(holds: bool, what: str) -> None:

@@ -34,7 +34,7 @@ class Call(NamedTuple):
     """A collective as its ranks compare it.
 
     shown   for errors
-    same    equal on all ranks
+    same    equal on all ranks; "" for a call that compares nothing
     sends   number of elements to each rank, for exchanges; those of the peers' `takes`
     takes   number of elements from each rank
     """
@@ -60,8 +60,13 @@ class Communicator:
         # Not threading.Thread: the modes of the script are not entered there.
         _thread.start_new_thread(self._serve, ())
 
-    def run(self, call: Call, body: Callable[[], None], asynchronous: bool) -> Any:
-        """Submit a collective and return its handle; wait for it unless it is asynchronous."""
+    def run(
+        self, call: Call, body: Callable[[], None], results: Sequence[Any], asynchronous: bool
+    ) -> Any:
+        """Submit a collective and return its handle; wait for it unless it is asynchronous.
+
+        `results` are tensors, the value of the handle's future.
+        """
         started: Any = torch.futures.Future()
         over, error = threading.Event(), []
 
@@ -78,7 +83,7 @@ class Communicator:
         def outcome(_: Any) -> list[Any]:
             if error:
                 raise error[0]
-            return []
+            return list(results)
 
         # The outcome of `then` is an error that C++ code sees; that of `set_exception` is not.
         work = c10d._create_work_from_future(started.then(outcome))
@@ -102,7 +107,7 @@ class Communicator:
         self._number += 1
         self._progress.begins(self._number, call.shown)
         try:
-            if self.size > 1:
+            if self.size > 1 and call.same:
                 self._compare(call)
             body()
         except CollectiveError:
@@ -142,7 +147,7 @@ class Communicator:
             data = b""
         own = torch.frombuffer(bytearray(data.ljust(_MOST_BYTES)), dtype=torch.uint8)
         every = torch.empty(self.size * _MOST_BYTES, dtype=torch.uint8)
-        self.gloo._allgather_base(every, own).wait()
+        finish(self.gloo._allgather_base(every, own))
         texts = [bytes(part.tolist()).decode().strip() for part in every.chunk(self.size)]
         return texts if all(texts) else None
 
@@ -178,6 +183,10 @@ class Progress:
 def transport(group: Any) -> Any:
     """The Gloo backend of a group."""
     return group._get_backend(torch.device("cpu"))
+
+
+finish = c10d.Work.wait
+"""torch's own wait, which raises no failure of another collective."""
 
 
 def raise_failure() -> None:

@@ -11,10 +11,15 @@ import inspect
 from datetime import timedelta
 from typing import Any
 
+import torch
+import torch.cuda.nccl
 import torch.distributed as dist
 
 from weft.errors import Error
 from weft.frontends.pytorch import cuda
+
+NCCL_VERSION = (2, 28, 9)
+"""The version that scripts see: that of PyTorch 2.11 for CUDA 13."""
 
 NCCL_TIMEOUT = timedelta(minutes=10)
 """NCCL's default limit, which torch has in builds for CUDA only."""
@@ -59,6 +64,7 @@ def replacements() -> dict[Any, dict[str, Any]]:
             "default_pg_nccl_timeout": NCCL_TIMEOUT,
         },
         distributed_c10d.Work: {"wait": wait_for_work},
+        torch.cuda.nccl: {"version": cuda.always(NCCL_VERSION)},
         constants: {"default_pg_nccl_timeout": NCCL_TIMEOUT},
     }
 

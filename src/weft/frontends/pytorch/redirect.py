@@ -8,6 +8,7 @@ assert it. So does PyTorch's Python code for several processes, which compares d
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import warnings
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device
 
 from weft.device.models import GpuModel
@@ -25,8 +26,15 @@ from weft.frontends.pytorch.streams import on_cpu
 _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
 
+_ON_THE_CPU = ("torch.distributed.checkpoint.", "torch.distributed._functional_collectives.")
+"""The first copies tensors to the CPU and tests that they are there; the second makes tensors of C++
+from devices."""
+
 _MODULE_TO = torch._C._nn._parse_to
 """torch's parser of the arguments of `nn.Module.to`."""
+
+_RUN_BACKWARD = torch.autograd._engine_run_backward
+"""torch's call of its engine, after all handling of modes."""
 
 Noticed = Callable[[Any], None]
 
@@ -45,7 +53,11 @@ def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operation
     warnings.filterwarnings("ignore", "mkldnn_matmul failed")
     tracker = memory.Tracker()
     redirect, mode = RedirectCuda(address_taken), operations.Operations(tracker)
-    tables = modules.replacements(model, tracker, gpus), library.replacements(redirect, mode)
+    tables = (
+        modules.replacements(model, tracker, gpus),
+        library.replacements(redirect, mode),
+        {torch.autograd: {"_engine_run_backward": redirect.inside(_RUN_BACKWARD)}},
+    )
     for owner, replaced in (item for table in tables for item in table.items()):
         for name, value in replaced.items():
             setattr(owner, name, value)
@@ -93,6 +105,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
             torch.Tensor.is_pinned: _is_pinned,
             torch.Tensor.get_device: _index_of,
             torch.Tensor.is_cuda.__get__: _is_cuda,
+            torch.Tensor.is_cpu.__get__: _is_cpu,
             torch.Tensor.device.__get__: _device_of,
             torch.Tensor.data_ptr: self._data_ptr,
             torch.device: _device_by_number,
@@ -126,6 +139,21 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         if options.get("pin_memory"):
             return _pinned(func(*args, **{**options, "pin_memory": False}))
         return func(*args, **options)
+
+    def inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with this mode, which torch leaves while the mode handles a call.
+
+        Hooks of a backward pass make and move tensors, too.
+        """
+
+        @functools.wraps(function)
+        def called(*args: Any, **options: Any) -> Any:
+            if self in _get_current_function_mode_stack():
+                return function(*args, **options)
+            with self:
+                return function(*args, **options)
+
+        return called
 
     def _data_ptr(self, tensor: Any) -> int:
         if not _called_by_libraries():
@@ -181,6 +209,10 @@ def _is_cuda(tensor: Any, *_: Any) -> bool:
     return bool(_device_of(tensor).type == "cuda")
 
 
+def _is_cpu(tensor: Any, *_: Any) -> bool:
+    return bool(_device_of(tensor).type == "cpu")
+
+
 def _device_of(tensor: Any, *_: Any) -> torch.device:
     """The current GPU for the script; the real device for libraries, and of `meta` tensors."""
     real = torch.Tensor.device.__get__(tensor)
@@ -194,7 +226,9 @@ def _called_by_libraries() -> bool:
 
 def _sees_the_cpu() -> bool:
     """True if the caller sees real devices; `torch.distributed` compares those of the script."""
-    return _called_by_libraries() and not f"{_caller()}.".startswith("torch.distributed.")
+    caller = f"{_caller()}."
+    compares = caller.startswith("torch.distributed.") and not caller.startswith(_ON_THE_CPU)
+    return _called_by_libraries() and not compares
 
 
 def _caller() -> str:

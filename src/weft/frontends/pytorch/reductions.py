@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch._C import _distributed_c10d as c10d
 
+from weft.frontends.pytorch.communicator import finish
+
 _Kind: Any = c10d.ReduceOp.RedOpType
 
 _OF_GLOO = frozenset(
@@ -84,7 +86,7 @@ class Reduction:
         name = "SUM" if self._name in _LINEAR else self._name
         kind = _OF_BOOLEANS.get(name, name) if boolean else name
         options.reduceOp = c10d.ReduceOp(getattr(_Kind, kind))
-        gloo.allreduce([tensor], options).wait()
+        finish(gloo.allreduce([tensor], options))
         if average and not tensor.is_floating_point():
             tensor.floor_divide_(gloo.size())
 
