@@ -21,7 +21,7 @@ import torch.distributed.pipelining
 import torch.distributed.tensor.parallel
 
 SCRIPTS = Path(__file__).with_name("scripts")
-LIMIT = 400
+LIMIT = 200
 """Seconds for one script: a rank that hangs must not hang the test."""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._C import _distributed_c10d as c10d
 
-from weft.frontends.pytorch import communicator
+from weft.frontends.pytorch import communicator, operations
 from weft.frontends.pytorch.communicator import Call, Communicator, finish
 from weft.frontends.pytorch.reductions import Reduction
 from weft.frontends.pytorch.sections import Sections, flat, split
@@ -42,6 +42,8 @@ def install() -> None:
             library.impl(name, implementation, "CPU")
             if name == "allreduce_":
                 library.impl(name, implementation, "SparseCPU")
+    # C++ code waits for functional collectives.
+    operations.after[torch.ops._c10d_functional.wait_tensor.default] = communicator.raise_failure
 
 
 def close(group: Any = None) -> None:
@@ -87,7 +89,7 @@ def _all_reduce(
 
     def body() -> None:
         for tensor in tensors:
-            reduce_op.run(group.gloo, tensor.data)
+            reduce_op.run(group.gloo, tensor if tensor.is_sparse else tensor.data)
 
     return call, body
 

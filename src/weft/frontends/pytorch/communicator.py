@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import json
 import queue
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -114,7 +115,7 @@ class Communicator:
             raise
         except RuntimeError as error:
             raise CollectiveError(
-                f"{call.shown} failed on {self._names[self.rank]}: {_first_line(error)}",
+                f"{call.shown} failed on {self._names[self.rank]}: {_reason(error)}",
                 got=self._progress.of_the_others(),
                 next="look for a rank that ended, hangs, or calls something else; `timeout=` of "
                 "init_process_group is how long the others wait for it",
@@ -195,5 +196,6 @@ def raise_failure() -> None:
         raise failures.pop(0)
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+def _reason(error: BaseException) -> str:
+    """The first sentence of an error of Gloo, without the line of its source."""
+    return re.sub(r"^\[[^]]*\] *", "", str(error).strip()).partition("\n")[0].partition(". ")[0]

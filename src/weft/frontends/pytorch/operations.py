@@ -15,6 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.frontends.pytorch import memory, streams, wide
 
+after: dict[Any, Callable[[], None]] = {}
+"""Operation -> a function that is called after it."""
+
 Observer = Callable[[Any, Sequence[Any], Mapping[str, Any], Any], None]
 """Called with (operation, arguments, keyword arguments, result)."""
 
@@ -79,7 +82,10 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         """Run one operation."""
         if "device" in kwargs:  # torch left the mode that redirects: in a script's own `backward`
             kwargs = {**kwargs, "device": streams.on_cpu(kwargs["device"])}
-        return wide.run(func, args, kwargs)
+        out = wide.run(func, args, kwargs)
+        if func in after:
+            after[func]()
+        return out
 
     @contextmanager
     def by_the_script(self) -> Iterator[None]:

@@ -27,8 +27,8 @@ _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
 
 _ON_THE_CPU = ("torch.distributed.checkpoint.", "torch.distributed._functional_collectives.")
-"""The first copies tensors to the CPU and tests that they are there; the second makes tensors of C++
-from devices."""
+"""Parts that see real devices: one tests that tensors are on the CPU, after it has copied them
+there; the other makes tensors from devices."""
 
 _MODULE_TO = torch._C._nn._parse_to
 """torch's parser of the arguments of `nn.Module.to`."""
@@ -100,6 +100,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self._special: dict[Any, Callable[..., Any]] = {
             torch.Tensor.cuda: _to_cpu,
+            torch.Tensor.cpu: _to_host,
             torch.nn.Module.cuda: _itself,
             torch.Tensor.pin_memory: _pinned,
             torch.Tensor.is_pinned: _is_pinned,
@@ -123,7 +124,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         if special is not None:
             return special(*args, **(kwargs or {}))
         options = dict(kwargs or {})
-        if func is torch.Tensor.to and _is_elsewhere(options.get("device", *args[1:2])):
+        if func is torch.Tensor.to and _copies(options.get("device", *args[1:2])):
             options["copy"] = True
         if "device" in options:
             options["device"] = _index_on_cpu(options["device"])
@@ -167,14 +168,26 @@ def _makes(func: Callable[..., Any]) -> bool:
 
 
 def _to_cpu(tensor: Any, device: Any = None, *_: Any, **__: Any) -> Any:
-    return tensor.to(_index_on_cpu(device) or "cpu", copy=_is_elsewhere(device))
+    return tensor.to(_index_on_cpu(device) or "cpu", copy=_copies(device))
 
 
-def _is_elsewhere(device: Any = None) -> bool:
-    """True for another GPU than the current one: a tensor there is a copy."""
-    if isinstance(device, str) and device.startswith("cuda:"):
-        return int(device[5:]) != devices.index()
+def _to_host(tensor: Any, *_: Any, **__: Any) -> Any:
+    return tensor.to("cpu", copy=_copies("cpu"))
+
+
+def _copies(device: Any = None) -> bool:
+    """True where a tensor that moves to a device must not be the same memory.
+
+    On another GPU than the current one it is a copy. `torch.distributed` frees memory of a GPU
+    after it has moved its tensor to the CPU.
+    """
+    if isinstance(device, str) and ":" not in device and device != "cpu":
+        return False
+    if isinstance(device, str):
+        device = torch.device(device)
     if isinstance(device, torch.device):
+        if device.type == "cpu":
+            return not torch.compiler.is_dynamo_compiling() and _compares_devices()
         return device.type == "cuda" and device.index not in (None, devices.index())
     return type(device) is int and device != devices.index()
 
@@ -216,7 +229,8 @@ def _is_cpu(tensor: Any, *_: Any) -> bool:
 def _device_of(tensor: Any, *_: Any) -> torch.device:
     """The current GPU for the script; the real device for libraries, and of `meta` tensors."""
     real = torch.Tensor.device.__get__(tensor)
-    return real if real.type != "cpu" or _sees_the_cpu() else devices.current()
+    hidden = real.type == "cpu" and (_compares_devices() or not _called_by_libraries())
+    return devices.current() if hidden else real
 
 
 def _called_by_libraries() -> bool:
@@ -224,11 +238,10 @@ def _called_by_libraries() -> bool:
     return _caller().partition(".")[0] in _HERE
 
 
-def _sees_the_cpu() -> bool:
-    """True if the caller sees real devices; `torch.distributed` compares those of the script."""
+def _compares_devices() -> bool:
+    """True if the caller is a part of `torch.distributed` that compares devices of tensors."""
     caller = f"{_caller()}."
-    compares = caller.startswith("torch.distributed.") and not caller.startswith(_ON_THE_CPU)
-    return _called_by_libraries() and not compares
+    return caller.startswith("torch.distributed.") and not caller.startswith(_ON_THE_CPU)
 
 
 def _caller() -> str:
