@@ -1,6 +1,7 @@
 """Run scripts on several ranks, as `torchrun` does, in processes that share one import of torch.
 
-`weft run --gpus 4 ranks.py FOLDER SCRIPT:WORLD...`: a line per script says how its ranks ended.
+`weft run --gpus 4 ranks.py FOLDER SCRIPT:WORLD...`: a line per script has the exit codes of
+its ranks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LIMIT = 200
 
 def rank_of(script: str, rank: int, world: int, folder: Path) -> None:
     """Run a script as one rank, with the variables of torchrun."""
-    sys.stdout = sys.stderr = open(folder / f"rank{rank}.txt", "w", buffering=1)  # noqa: SIM115
+    sys.stdout = sys.stderr = open(folder / f"rank{rank}.txt", "w", buffering=1, encoding="utf-8")  # noqa: SIM115
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world)
     )
@@ -68,7 +69,7 @@ def main() -> None:
     folder = Path(sys.argv[1]).absolute()
     for text in sys.argv[2:]:
         script, _, world = text.partition(":")
-        print(script, *run(script, int(world), folder / Path(script).stem), flush=True)
+        print(text, *run(script, int(world), folder / text), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,5 +7,6 @@ graphs.py    CUDA graphs, recorded and repeated
 memory.py    how much memory tensors take
 amp.py       `torch.autocast("cuda")`
 modules.py   functions outside of `torch.cuda`
+distributed  several simulated GPUs and processes
 inductor.py  `torch.compile` writes Triton kernels for the simulated GPU
 """

@@ -13,7 +13,8 @@ import torch
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.pytorch import devices, generators, graphs, memory, streams
+from weft.frontends.pytorch import generators, graphs, memory, streams
+from weft.frontends.pytorch.distributed import devices
 
 _TENSOR_TYPES = (
     "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "ByteTensor", "CharTensor",

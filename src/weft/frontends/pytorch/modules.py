@@ -11,7 +11,8 @@ import torch.utils.data
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.pytorch import amp, cuda, generators, groups, memory
+from weft.frontends.pytorch import amp, cuda, generators, memory
+from weft.frontends.pytorch.distributed import groups
 
 Replaced = dict[Any, dict[str, Any]]
 """Owner -> name -> replacement."""

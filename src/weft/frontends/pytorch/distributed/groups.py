@@ -31,15 +31,15 @@ def replacements() -> dict[Any, dict[str, Any]]:
         return {}
     from torch.distributed import constants, distributed_c10d
 
-    from weft.frontends.pytorch import collectives, communicator, reductions
+    from weft.frontends.pytorch.distributed import communicator, operators, reductions
 
-    collectives.install()
+    operators.install()
     helper, own = distributed_c10d._new_process_group_helper, distributed_c10d.destroy_process_group
     wait = distributed_c10d.Work.wait
 
     @functools.wraps(own)
     def destroy_process_group(group: Any = None) -> None:
-        collectives.close(None if group is None or group is dist.group.WORLD else group)
+        operators.close(None if group is None or group is dist.group.WORLD else group)
         own(group)
 
     @functools.wraps(wait)

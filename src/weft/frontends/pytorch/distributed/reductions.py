@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._C import _distributed_c10d as c10d
 
-from weft.frontends.pytorch.communicator import finish
+from weft.frontends.pytorch.distributed.communicator import finish
 
 _Kind: Any = c10d.ReduceOp.RedOpType
 
