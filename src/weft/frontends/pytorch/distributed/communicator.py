@@ -87,7 +87,9 @@ class Communicator:
             return list(results)
 
         # The outcome of `then` is an error that C++ code sees; that of `set_exception` is not.
-        work = c10d._create_work_from_future(started.then(outcome))
+        work = c10d._create_work_from_future(  # type: ignore[attr-defined]
+            started.then(outcome)
+        )
         self._tasks.put(task)
         if not asynchronous:
             over.wait()
