@@ -13,8 +13,7 @@ import torch
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.pytorch import generators, graphs, memory, streams
-from weft.frontends.pytorch.distributed import devices
+from weft.frontends.pytorch import devices, generators, graphs, memory, streams
 
 _TENSOR_TYPES = (
     "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "ByteTensor", "CharTensor",

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from weft.frontends.pytorch.distributed import devices
+from weft.frontends.pytorch import devices
 
 _own: Any = torch.Generator
 

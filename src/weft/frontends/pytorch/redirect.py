@@ -20,8 +20,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device
 
 from weft.device.models import GpuModel
-from weft.frontends.pytorch import library, memory, modules, operations
-from weft.frontends.pytorch.distributed import devices
+from weft.frontends.pytorch import devices, library, memory, modules, operations
 from weft.frontends.pytorch.streams import on_cpu
 
 _HERE = ("torch", "triton", "weft")

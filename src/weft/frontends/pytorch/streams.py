@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from weft.frontends import activity, clock
-from weft.frontends.pytorch import graphs
-from weft.frontends.pytorch.distributed import devices
+from weft.frontends.pytorch import devices, graphs
 from weft.values.time import timeline
 
 _numbers = itertools.count(1)

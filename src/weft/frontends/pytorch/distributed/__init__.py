@@ -1,6 +1,5 @@
-"""Several simulated GPUs, and scripts of several processes.
+"""Scripts of several processes: `torch.distributed` with simulated GPUs.
 
-devices.py       the GPUs by number, and the current one
 groups.py        process groups of NCCL, which Gloo serves
 operators.py     registers the collectives as torch's operators
 collectives.py   the collectives, composed of what Gloo has
