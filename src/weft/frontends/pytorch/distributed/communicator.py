@@ -21,7 +21,7 @@ from torch._C import _distributed_c10d as c10d
 from weft.errors import Error
 
 _MOST_BYTES = 1024
-"""Of the description of a collective that ranks exchange."""
+"""Size of the description of a collective that ranks exchange."""
 
 failures: list[BaseException] = []
 """Errors of asynchronous collectives, which the next wait raises: torch's handles lose them."""
