@@ -48,7 +48,7 @@ def test_scripts_of_several_ranks(scripts: tuple[str, ...], tmp_path: Path) -> N
     assert done.stdout.splitlines() == expected, (logs, done.stderr)
     if "dead_rank.py:2" in scripts:
         text = logs["dead_rank.py:2/rank0.txt"]
-        assert "all_reduce(sum, float32 [1]) failed on rank 0: Connection closed by peer" in text
+        assert "all_reduce(sum, float32 [1]) failed on rank 0: " in text
         assert "got: rank 1: last called collective 1, all_reduce(sum, float32 [1])" in text
 
 
