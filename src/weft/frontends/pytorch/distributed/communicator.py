@@ -31,6 +31,10 @@ class CollectiveError(Error, dist.DistBackendError):  # type: ignore[misc]
     """A collective failed, or ranks called different ones."""
 
 
+class JoinError(Error, dist.DistNetworkError):  # type: ignore[misc]
+    """A rank did not join a process group."""
+
+
 class Call(NamedTuple):
     """A collective as its ranks compare it.
 

@@ -15,11 +15,10 @@ import torch
 import torch.cuda.nccl
 import torch.distributed as dist
 
-from weft.errors import Error
 from weft.frontends.pytorch import cuda
 
 NCCL_VERSION = (2, 28, 9)
-"""The version that scripts see: that of PyTorch 2.11 for CUDA 13."""
+"""The version of NCCL that scripts see."""
 
 NCCL_TIMEOUT = timedelta(minutes=10)
 """NCCL's default limit, which torch has in builds for CUDA only."""
@@ -67,10 +66,6 @@ def replacements() -> dict[Any, dict[str, Any]]:
         torch.cuda.nccl: {"version": cuda.always(NCCL_VERSION)},
         constants: {"default_pg_nccl_timeout": NCCL_TIMEOUT},
     }
-
-
-class JoinError(Error, dist.DistNetworkError):  # type: ignore[misc]
-    """A rank did not join a process group."""
 
 
 class ProcessGroupNCCL:
@@ -140,6 +135,9 @@ class _Joining:
             if not self._store.check([f"{self._prefix}/{index}"])
         ]
         if absent:
+            # Here: a build of torch without its distributed part has no base of this class.
+            from weft.frontends.pytorch.distributed.communicator import JoinError
+
             raise JoinError(
                 "not all ranks of a process group came in time",
                 got=f"rank {', '.join(absent)} of {len(self._ranks)} missing after {self._limit}",
