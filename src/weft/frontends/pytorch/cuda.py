@@ -13,7 +13,7 @@ import torch
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.pytorch import generators, graphs, memory, streams
+from weft.frontends.pytorch import devices, generators, graphs, memory, streams
 
 _TENSOR_TYPES = (
     "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "ByteTensor", "CharTensor",
@@ -34,9 +34,10 @@ def functions(model: GpuModel, tracker: memory.Tracker, gpus: int) -> dict[str, 
         "default_stream": streams.default,
         "get_device_properties": always(_properties(model)),
         "get_device_name": always(f"{model.name}, simulated"),
-        **_current(),
-        "_exchange_device": always(0),
-        "_maybe_exchange_device": always(0),
+        "current_device": lambda: devices.index(),
+        "set_device": devices.set_device,
+        "_exchange_device": lambda device: devices.exchange(device),
+        "_maybe_exchange_device": devices.exchange,
         "set_stream": streams.set_current,
         "device_count": always(gpus),
         "Stream": streams.Stream,
@@ -44,8 +45,8 @@ def functions(model: GpuModel, tracker: memory.Tracker, gpus: int) -> dict[str, 
         "Event": clock.Event,
         "stream": streams.StreamContext,
         "StreamContext": type("StreamContext", (streams.StreamContext,), {}),
-        "device": type("device", (streams.Context,), {}),
-        "device_of": type("device_of", (streams.Context,), {}),
+        "device": type("device", (devices.Context,), {}),
+        "device_of": type("device_of", (devices.ContextOf,), {}),
         "CUDAGraph": graphs.CUDAGraph,
         "graph": graphs.graph,
         "make_graphed_callables": graphs.make_graphed_callables,
@@ -60,23 +61,12 @@ def functions(model: GpuModel, tracker: memory.Tracker, gpus: int) -> dict[str, 
         "get_arch_list": always([model.machine.rstrip("a")]),
         "get_gencode_flags": always(""),
         "is_bf16_supported": always(model.compute_capability >= (8, 0)),
-        "can_device_access_peer": always(False),
+        "can_device_access_peer": devices.can_access_peer,
         "utilization": always(0),
         "_sleep": nothing(),
         "_lazy_init": nothing(),
         "_is_compiled": always(True),
     }
-
-
-def _current() -> dict[str, Any]:
-    """The number of the current device, which ranks choose; the tensors of all are the same."""
-    chosen = [0]
-
-    def set_device(device: Any) -> None:
-        index = device if isinstance(device, int) else torch.device(device).index
-        chosen[0] = chosen[0] if index is None or index < 0 else index
-
-    return {"current_device": lambda: chosen[0], "set_device": set_device}
 
 
 def _properties(model: GpuModel) -> types.SimpleNamespace:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from weft.frontends.pytorch.streams import DEVICE
+from weft.frontends.pytorch import devices
 
 _own: Any = torch.Generator
 
@@ -48,7 +48,9 @@ class Generator(_own, metaclass=_Kind):  # type: ignore[misc]
 class CudaGenerator(Generator):
     """A generator whose state is a seed and an offset."""
 
-    device = DEVICE
+    @property
+    def device(self) -> torch.device:
+        return devices.current()
 
     def __init__(self, device: Any = "cuda", draws: Any = None) -> None:
         """`draws` is the generator that draws the numbers, by default this one."""

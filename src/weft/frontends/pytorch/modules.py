@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 import torch
-import torch.distributed
 import torch.utils.data
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.pytorch import amp, cuda, generators, memory, streams
+from weft.frontends.pytorch import amp, cuda, generators, memory
+from weft.frontends.pytorch.distributed import groups
 
 Replaced = dict[Any, dict[str, Any]]
 """Owner -> name -> replacement."""
@@ -25,7 +25,7 @@ def replacements(model: GpuModel, tracker: memory.Tracker, gpus: int) -> Replace
     """All replacements, `torch.cuda` included."""
     merged: Replaced = {}
     functions = cuda.functions(model, tracker, gpus)
-    for table in (_main(functions), _optimizers(), amp.replacements()):
+    for table in (_main(functions), _optimizers(), amp.replacements(), groups.replacements()):
         for owner, replaced in table.items():
             merged.setdefault(owner, {}).update(replaced)
     return merged
@@ -61,7 +61,6 @@ def _main(functions: dict[str, Any]) -> Replaced:
             "_record_memory_history": cuda.nothing(),
             "_snapshot": cuda.always({"segments": [], "device_traces": []}),
         },
-        torch.distributed: _distributed(),
         torch.nn.parallel.DistributedDataParallel: {
             "__init__": _on_one_device(torch.nn.parallel.DistributedDataParallel.__init__)
         },
@@ -89,7 +88,7 @@ def _accelerator(functions: dict[str, Any]) -> dict[str, Any]:
     found = {
         name: alike(functions[of]) for name, of in names.items() if hasattr(torch.accelerator, name)
     }
-    return {"current_accelerator": cuda.always(torch.device(streams.DEVICE.type)), **found}
+    return {"current_accelerator": cuda.always(torch.device("cuda")), **found}
 
 
 _ON_CUDA = ("_get_capturable_supported_devices", "_get_foreach_kernels_supported_devices")
@@ -102,20 +101,6 @@ def _optimizers() -> Replaced:
     devices = cuda.always(["cpu", "cuda"])
     tables = ((m, {name: devices for name in _ON_CUDA if hasattr(m, name)}) for m in modules)
     return {module: table for module, table in tables if table}
-
-
-def _distributed() -> dict[str, Any]:
-    """Use Gloo, which works on the CPU, instead of NCCL, which needs GPUs."""
-    if not torch.distributed.is_available():
-        return {}
-    begin = torch.distributed.init_process_group
-
-    @functools.wraps(begin)
-    def init_process_group(backend: str | None = None, *args: Any, **options: Any) -> Any:
-        options.pop("device_id", None)
-        return begin("gloo" if backend is None or "nccl" in backend else backend, *args, **options)
-
-    return {"init_process_group": init_process_group, "is_nccl_available": cuda.always(True)}
 
 
 def _on_one_device(init: Any) -> Any:

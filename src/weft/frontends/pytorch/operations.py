@@ -15,6 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.frontends.pytorch import memory, streams, wide
 
+after: dict[Any, Callable[[], None]] = {}
+"""Operation -> a function that is called after it."""
+
 Observer = Callable[[Any, Sequence[Any], Mapping[str, Any], Any], None]
 """Called with (operation, arguments, keyword arguments, result)."""
 
@@ -54,6 +57,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if any(_has_parts(kind) for kind in types):
+            return NotImplemented  # the operations on the parts come here
         before, self.running, self._by_the_script = self.running, True, False
         try:
             out = self.run(func, args, kwargs or {})
@@ -77,7 +82,10 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         """Run one operation."""
         if "device" in kwargs:  # torch left the mode that redirects: in a script's own `backward`
             kwargs = {**kwargs, "device": streams.on_cpu(kwargs["device"])}
-        return wide.run(func, args, kwargs)
+        out = wide.run(func, args, kwargs)
+        if func in after:
+            after[func]()
+        return out
 
     @contextmanager
     def by_the_script(self) -> Iterator[None]:
@@ -91,6 +99,11 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
     def is_there(self, args: Sequence[Any], out: Any) -> bool:
         """True if an operation runs on the GPU: on a simulated GPU, all do."""
         return True
+
+
+def _has_parts(kind: type) -> bool:
+    """True for tensors of `torch.distributed` that consist of others, e.g. DTensor."""
+    return kind.__module__.startswith("torch.distributed.")
 
 
 def skip_dynamo() -> None:

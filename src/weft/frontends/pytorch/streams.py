@@ -8,11 +8,8 @@ from typing import Any
 import torch
 
 from weft.frontends import activity, clock
-from weft.frontends.pytorch import graphs
+from weft.frontends.pytorch import devices, graphs
 from weft.values.time import timeline
-
-DEVICE = torch.device("cuda", 0)
-"""The device that scripts see."""
 
 _numbers = itertools.count(1)
 _default: Stream
@@ -21,12 +18,11 @@ _default: Stream
 class Stream:
     """A CUDA stream whose work is always complete."""
 
-    device = DEVICE
-    device_index = 0
     device_type = 1
 
     def __init__(self, device: object = None, priority: int = 0, **_: object) -> None:
         self.priority = priority
+        self.device, self.device_index = devices.current(), devices.index()
         self.cuda_stream = self.stream_id = next(_numbers)
         self._before: list[Stream] = []
         # Streams of torch do not wait for the default one.
@@ -98,24 +94,13 @@ class StreamContext:
             self.stream.__exit__()
 
 
-class Context:
-    """`with torch.cuda.device(0):` and its like."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        self.idx = self.prev_idx = 0
-
-    def __enter__(self) -> Context:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
 def on_cpu(device: Any) -> Any:
-    """Map CUDA devices to the CPU; other devices are unchanged."""
+    """Map CUDA devices to the CPU; other devices are unchanged. Raise if there is no such GPU."""
     if isinstance(device, str) and device.partition(":")[0] == "cuda":
+        devices.check(int(device.partition(":")[2] or 0))
         return "cpu"
     if isinstance(device, torch.device) and device.type == "cuda":
+        devices.check(device.index or 0)
         return torch.device("cpu")
     return device
 

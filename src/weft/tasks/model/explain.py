@@ -64,7 +64,7 @@ def explain(options: ExplainOptions) -> ModelExplanation:
 
 
 def _watch(found: _Called, mode: Any) -> None:
-    from weft.frontends.pytorch.first_call import stop_at_first_call
+    from weft.frontends.first_call import stop_at_first_call
 
     def called(model: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         found.model, found.args, found.options = model, args, options
