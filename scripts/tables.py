@@ -26,6 +26,7 @@ import model_tables
 import network_tables
 import op_stubs
 import ops_tables
+import parallel_tables
 import prediction_tables
 import profile_tables
 import quantisation_tables
@@ -262,6 +263,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(front_end_table, name) for name in ("numba", "triton")},
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in parallel_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in model_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in step_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in prediction_tables.TABLES.items()},
