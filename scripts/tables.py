@@ -301,7 +301,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write or check every document; return the exit code."""
     wanted = {path: filled(path.read_text("utf-8")) for path in documents()} | ladder_tables.files()
     wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
-    wanted |= {op_stubs.FILE: op_stubs.text()}
+    wanted |= {op_stubs.FILE: op_stubs.text(), parallel_tables.FILE: parallel_tables.recorded()}
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in stale:
         if "--check" in arguments:

@@ -158,23 +158,28 @@ def _fitting(
     name: str, layout: Layout[Any], work: Any, world: Worlds, node: int
 ) -> tuple[list[int], list[str]]:
     """The numbers of GPUs that a layout can use, and the reasons of those of a range it cannot."""
-    fitting, reasons = [], []
+    fitting: list[int] = []
+    refused: dict[str, list[int]] = {}
     for n in world.sizes:
         reason = layout.refusal(work, n)
         if node and n > node and n % node:
-            reason = f"{n:,} GPUs cannot be divided into nodes of {node}"
+            reason = f"nodes of {node} do not divide the GPUs"
         if not reason:
             fitting.append(n)
-        elif not world.ranged:
+            continue
+        refused.setdefault(reason, []).append(n)
+        if not world.ranged:
             raise ArgumentError(
                 f"{name} does not fit {n:,} GPUs",
                 got=reason,
                 next="a range such as 2..1024 leaves out what does not fit",
             )
-        else:
-            reasons.append(f"{name} on {n:,} GPUs: {reason}")
+    reasons = [
+        f"{name} on {', '.join(f'{n:,}' for n in sizes)} GPUs: {reason}"
+        for reason, sizes in refused.items()
+    ]
     if not fitting:
-        raise ArgumentError(f"{name} fits no number of GPUs of the range", got=reasons[0])
+        raise ArgumentError(f"{name} fits no number of GPUs of the range", got="; ".join(reasons))
     return fitting, reasons
 
 

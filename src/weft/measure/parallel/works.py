@@ -110,7 +110,7 @@ def attention(of: Model, causal: bool | None, batch: int, length: int, time: obj
         seconds, source = _given(time, "attention_time")
     else:
         rows = _recorded()["attention"]
-        row = next((r for r in rows if (r["head"], r["causal"]) == (head, causal)))
+        row = next(r for r in rows if (r["head"], r["causal"]) == (head, causal))
         call = f"{row['batch']}x{row['heads']}x{row['rows']}x{head}"
         scale = batch * of.heads * length**2 / (row["batch"] * row["heads"] * row["rows"] ** 2)
         seconds = row["seconds"] * scale
