@@ -26,7 +26,7 @@ NETWORKS = ("gpt2", "llama", "bert")
 """Networks of texts, whose layers are equal."""
 LEAST = 4096
 """Tokens of a recorded attention: shorter calls do not fill the GPU."""
-DRAWN = 40
+DRAWN = 12
 """Cases of each row of the table of errors."""
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 Row = dict[str, Any]

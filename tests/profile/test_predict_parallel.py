@@ -161,7 +161,7 @@ def test_parts_of_the_time_add_up_and_show_themselves(tmp_path: Path) -> None:
     for row in found.rows:
         assert row.compute + row.exposed + row.idle == pytest.approx(row.seconds)
         assert 0 < row.efficiency <= 1 and row.simulated == pytest.approx(row.seconds, rel=0.1)
-    assert "ulysses on 16 GPUs: 8 key heads do not divide" in str(found)
+    assert "ulysses on 16 GPUs: 8 key heads cannot be split evenly" in str(found)
     assert "llama-1b train bf16 batch=4 length=2048, measured: 119.3 ms by weft compile" in str(
         found
     )
@@ -210,9 +210,10 @@ REFUSED = [
     ({"gpus": "2..2048"}, "gpus is no number of GPUs"),
     ({"gpus": "5..7"}, "gpus is no number of GPUs"),
     ({"gpus": "two"}, "gpus is no number of GPUs"),
-    ({"gpus": 8, "layouts": "tensor"}, "tensor does not fit 8 GPUs\n  got: 12 heads do not"),
-    ({"gpus": 8, "layouts": "1f1b"}, "1f1b does not fit 8 GPUs\n  got: 12 layers do not"),
-    ({"gpus": 3, "layouts": "ring"}, "ring does not fit 3 GPUs\n  got: 1,024 tokens do not"),
+    ({"gpus": 8, "layouts": "tensor"}, "tensor does not fit 8 GPUs\n  got: 12 heads cannot"),
+    ({"gpus": 8, "layouts": "1f1b"}, "1f1b does not fit 8 GPUs\n  got: 12 layers cannot"),
+    ({"gpus": 3, "layouts": "ring"}, "ring does not fit 3 GPUs\n  got: 1,024 tokens cannot"),
+    ({"gpus": 2, "layouts": "zigzag", "length": 1026}, "1,026 tokens cannot.*into 2 parts"),
     ({"gpus": "8..64", "layouts": "ulysses"}, "ulysses fits no number of GPUs of the range"),
     ({"gpus": 12, "between": "network", "layouts": "data"}, "nodes of 8 do not divide the GPUs"),
     ({"model": "llama-8b", "layouts": "data"}, "llama-8b has no recorded.*--time 120ms"),

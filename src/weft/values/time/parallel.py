@@ -113,6 +113,10 @@ class Timed:
     communication: float
 
 
+_DUST = 1e-9
+"""A part of the time that only rounding leaves."""
+
+
 @dataclass(frozen=True)
 class ParallelRow:
     """The predicted time of one layout on one number of GPUs. Times are in seconds.
@@ -147,7 +151,8 @@ class ParallelRow:
     @property
     def overlapped(self) -> float:
         """Communication that costs no time, because GPUs compute meanwhile."""
-        return max(0.0, self.communication - self.exposed)
+        found = self.communication - self.exposed
+        return found if found > _DUST * self.seconds else 0.0
 
     @property
     def speedup(self) -> float:

@@ -39,5 +39,5 @@ class Layout(Generic[W]):
         wrong = next((d for d in self.divided(work) if d.number % (gpus * d.parts)), None)
         if wrong is None:
             return ""
-        into = "one part" if wrong.parts == 1 else f"{wrong.parts} parts"
-        return f"{wrong.number:,} {wrong.name} do not divide into {into} for each GPU"
+        ways = "over the GPUs" if wrong.parts == 1 else f"into {wrong.parts} parts for each GPU"
+        return f"{wrong.number:,} {wrong.name} cannot be split evenly {ways}"
