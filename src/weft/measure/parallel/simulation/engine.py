@@ -74,7 +74,7 @@ def run(graph: Graph) -> Run:
         now, number = heapq.heappop(events)
         task = graph.tasks[number]
         taken.difference_update(task.uses)
-        ready = []
+        ready: list[int] = []
         for resource in task.uses:
             ready += queues.pop(resource, ())
         for follower in followers[number]:
