@@ -187,12 +187,16 @@ def _names(given: object) -> list[str]:
     """The names of layouts."""
     if given == "all":
         return list(LAYOUTS)
-    words = given.split(",") if isinstance(given, str) else given
-    if not isinstance(words, Sequence) or not words:
-        words = [given]
-    names = [word.strip() if isinstance(word, str) else word for word in words]
-    for name in names:
+    words: Sequence[object] = [given]
+    if isinstance(given, str):
+        words = given.split(",")
+    elif isinstance(given, Sequence) and given:
+        words = given
+    names = []
+    for word in words:
+        name = word.strip() if isinstance(word, str) else word
         _one_of("layouts", name, (*LAYOUTS, "all"))
+        names.append(str(name))
     return list(LAYOUTS) if "all" in names else list(dict.fromkeys(names))
 
 
