@@ -222,6 +222,8 @@ REFUSED = [
     ({"node": 0}, "node is no whole number that fits"),
     ({"micro_batches": 0}, "micro_batches is no whole number that fits"),
     ({"batch": -1}, "batch is no whole number that fits"),
+    ({"length": 2**25}, "length is no whole number that fits.*0 to 16,777,216"),
+    ({"bucket": "10kB"}, "bucket is too small\n  got: 10000 bytes\n  allowed: 1,000,000 bytes"),
     ({"bucket": "0MB"}, "bucket is no positive quantity"),
     ({"time": "12 parsecs"}, "time is no positive quantity"),
     ({"time": "missing.json"}, "missing.json: the file holds no prediction"),

@@ -24,6 +24,10 @@ from weft.values.time.parallel import Attention, Fabric, Link, ParallelRow, Sche
 
 MOST_SIMULATED = 32
 """GPUs of a simulation: its tasks grow with the square of their number."""
+LEAST_BUCKET = 1_000_000
+_LIMITS = {"node": (1, 1024), "micro_batches": (1, 4096), "batch": (0, 2**20), "length": (0, 2**24)}
+"""Argument -> its least and its largest number; larger ones only take time."""
+_QUOTED = 40
 _FREE = Link("free", math.inf, 0.0)
 
 
@@ -106,13 +110,12 @@ def predict_parallel(
     """
     names = _names(layouts)
     world = worlds(gpus)
-    numbers = {"node": node, "micro_batches": micro_batches}
-    _whole({**numbers, "batch": batch, "length": length}, set(numbers))
+    _whole(node=node, micro_batches=micro_batches, batch=batch, length=length)
     inside = link_of(link, "link")
-    outside = link_of(between, "between") if between != "" else inside
-    several = outside is not inside or between != ""
+    several = not (isinstance(between, str) and between == "")
+    outside = link_of(between, "between") if several else inside
     _one_of("dtype", dtype, works.GRADIENT)
-    schedule = Schedule(micro_batches, quantity(bucket, SIZES, "bucket"))
+    schedule = Schedule(micro_batches, _bucket(bucket))
     network = works.model(model)
     kinds = {LAYOUTS[name].kind for name in names}
     found: dict[type, Any] = {}
@@ -185,8 +188,6 @@ def _fitting(
 
 def _names(given: object) -> list[str]:
     """The names of layouts."""
-    if given == "all":
-        return list(LAYOUTS)
     words: Sequence[object] = [given]
     if isinstance(given, str):
         words = given.split(",")
@@ -213,16 +214,26 @@ def _one_of(what: str, name: object, allowed: Any) -> None:
     )
 
 
-def _whole(numbers: dict[str, Any], positive: set[str]) -> None:
-    """Raise for numbers that are not whole, negative, or 0 where they must be positive."""
+def _whole(**numbers: object) -> None:
+    """Raise for a number that is not whole or not within its limits."""
     for name, value in numbers.items():
-        least = int(name in positive)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        least, most = _LIMITS[name]
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise ArgumentError(
                 f"{name} is no whole number that fits",
-                got=repr(value),
-                allowed=f"{least} or more",
+                got=repr(value)[:_QUOTED],
+                allowed=f"{least} to {most:,}",
             )
+
+
+def _bucket(given: object) -> float:
+    """The bytes of a bucket; raise for one so small that a model has millions of them."""
+    found = quantity(given, SIZES, "bucket")
+    if found < LEAST_BUCKET:
+        raise ArgumentError(
+            "bucket is too small", got=f"{found:g} bytes", allowed=f"{LEAST_BUCKET:,} bytes or more"
+        )
+    return found
 
 
 def _described(link: Link, where: str) -> str:

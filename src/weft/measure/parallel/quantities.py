@@ -36,7 +36,10 @@ def quantity(text: object, units: Mapping[str, float], what: str, *, zero: bool 
 def _read(text: object, units: Mapping[str, float]) -> float | None:
     """The quantity; None for a text that is none."""
     if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
+        try:
+            return float(text)
+        except OverflowError:
+            return None
     match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
     scale = units.get(match[2]) if match else None
     return float(match[1]) * scale if match and scale is not None else None
