@@ -35,6 +35,7 @@ SECTIONS = {
     "weft.sanitizer": ("weft.sanitizer", "empty filled sanitize Report Access Finding"),
     "Debug": ("weft", "breakpoint Breakpoint Debugger"),
     "Profile": ("weft", "profile Profile Prediction LineStalls Advice Roofline Section Changes"),
+    "Several GPUs": ("weft", "predict_parallel ParallelPrediction ParallelRow"),
     "Bench": ("weft", "bench Bench Timing Contender"),
     "Climb ladders": ("weft", "climb Climb RungResult"),
     "PyTorch": ("weft", "as_op fuse graph explain"),

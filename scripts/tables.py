@@ -26,6 +26,7 @@ import model_tables
 import network_tables
 import op_stubs
 import ops_tables
+import parallel_tables
 import prediction_tables
 import profile_tables
 import quantisation_tables
@@ -264,6 +265,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(front_end_table, name) for name in ("numba", "triton")},
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in parallel_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in model_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in step_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in prediction_tables.TABLES.items()},
@@ -304,6 +306,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = {path: filled(path.read_text("utf-8")) for path in documents()} | ladder_tables.files()
     wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
     wanted |= {op_stubs.FILE: op_stubs.text()} | ring_tables.files()
+    wanted |= {op_stubs.FILE: op_stubs.text(), parallel_tables.FILE: parallel_tables.recorded()}
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in stale:
         if "--check" in arguments:

@@ -48,6 +48,7 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
     from weft.measure import Bench, Case, Contender, Op, Report
     from weft.measure.bench.bench import bench
     from weft.measure.check.check import check
+    from weft.measure.parallel.predict import ParallelPrediction, predict_parallel
     from weft.measure.profile.difference import Changes
     from weft.measure.profile.entry import profile
     from weft.measure.profile.result import Profile
@@ -59,6 +60,7 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
     from weft.values.analysis import Advice, Roofline, Section
     from weft.values.check import Verdict
     from weft.values.climb import RungResult
+    from weft.values.time.parallel import ParallelRow
     from weft.values.time.prediction import LineStalls, Prediction
     from weft.values.timing import Timing
 
@@ -75,6 +77,7 @@ _LAZY = {
     "weft.measure": ("Bench", "Case", "Contender", "Op", "Report"),
     "weft.measure.bench.bench": ("bench",),
     "weft.measure.check.check": ("check",),
+    "weft.measure.parallel.predict": ("ParallelPrediction", "predict_parallel"),
     "weft.measure.profile.difference": ("Changes",),
     "weft.measure.profile.entry": ("profile",),
     "weft.measure.profile.result": ("Profile",),
@@ -84,6 +87,7 @@ _LAZY = {
     "weft.sanitizer": ("sanitize",),
     "weft.torch_backend": ("explain",),
     "weft.values.analysis": ("Advice", "Roofline", "Section"),
+    "weft.values.time.parallel": ("ParallelRow",),
     "weft.values.time.prediction": ("LineStalls", "Prediction"),
     "weft.values.check": ("Verdict",),
     "weft.values.climb": ("RungResult",),
@@ -175,6 +179,8 @@ __all__ = [
     "NoCounters",
     "Op",
     "OutOfMemory",
+    "ParallelPrediction",
+    "ParallelRow",
     "Prediction",
     "Profile",
     "PtxError",
@@ -210,6 +216,7 @@ __all__ = [
     "nn",
     "ops",
     "optim",
+    "predict_parallel",
     "profile",
     "quant",
     "sanitize",

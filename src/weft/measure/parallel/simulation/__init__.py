@@ -1,0 +1,1 @@
+"""A discrete-event simulation of parallel schedules; it shares no formula with the layouts."""

@@ -1,0 +1,1 @@
+"""Shows predicted times of several GPUs."""
