@@ -37,7 +37,7 @@ ENDED = {"dead_rank.py:2": "1 7"}
 
 @pytest.mark.parametrize("scripts", ROWS.values(), ids=ROWS.keys())
 def test_scripts_of_several_ranks(scripts: tuple[str, ...], tmp_path: Path) -> None:
-    ranks = Path(__file__).with_name("ranks.py")
+    ranks = Path(__file__).with_name("script_ranks.py")
     command = ["-m", "weft", "run", "--gpus", "4", str(ranks), str(tmp_path), *scripts]
     done = subprocess.run(
         [sys.executable, *command], env=ENVIRONMENT, text=True, capture_output=True,

@@ -1,6 +1,6 @@
 """Run scripts on several ranks, as `torchrun` does, in processes that share one import of torch.
 
-`weft run --gpus 4 ranks.py FOLDER SCRIPT:WORLD...`: a line per script has the exit codes of
+`weft run --gpus 4 script_ranks.py FOLDER SCRIPT:WORLD...`: a line per script has the exit codes of
 its ranks.
 """
 
