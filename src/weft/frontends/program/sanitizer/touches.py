@@ -122,8 +122,7 @@ class Touches:
 
     def access(self, touched: Touched, index: int, writes: bool) -> Access:
         """One access of a clash, with its location."""
-        verb, number = "write" if writes else "read", touched.work.stream
-        where = f"stream {number}" if number else "the default stream"
+        verb, where = "write" if writes else "read", self._order.name_of(touched.work.stream)
         if touched.plan is None or index < 0:
             return self.of_host(verb, f"{touched.name} in {where}", touched.frames)
         sim = touched.plan.sim

@@ -158,14 +158,14 @@ API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersio
 
 API cudaError_t cudaDeviceSynchronize() {
     WORKING;
-    wait_for_all();
-    report(ProgramEvent::host_waits_all);
+    wait_for_device(chosen_device);
+    report(ProgramEvent::host_waits_device, chosen_device);
     return broken();
 }
 API cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 API cudaError_t cudaDeviceReset() {
-    wait_for_all();
-    report(ProgramEvent::host_waits_all);
+    wait_for_device(chosen_device);
+    report(ProgramEvent::host_waits_device, chosen_device);
     revive();
     release_all();
     if (forget_arrays) forget_arrays();

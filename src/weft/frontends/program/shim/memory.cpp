@@ -183,10 +183,20 @@ static void refuse(const char *kind, const char *call, const void *address, cons
     ops.misused(kind, call, uintptr_t(address), why);
 }
 
+// Kernels may still use it; those of other devices do so only until its pages are given back.
+static void wait_for_users(const void *memory) {
+    uintptr_t start;
+    Allocation found;
+    if (find(memory, &start, &found) && found.kind == Kind::device)
+        wait_for_device(found.device);
+    else
+        wait_for_all();
+}
+
 cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     WORKING;
     if (!memory) return cudaSuccess;
-    if (waits) wait_for_all();  // kernels may still use it
+    if (waits) wait_for_users(memory);
     WORKING;
     Lock guard(memory_mutex);
     if (const char *why = not_freeable(uintptr_t(memory), host)) {
