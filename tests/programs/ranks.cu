@@ -81,7 +81,7 @@ template <class T>
 static void reductions(ncclDataType_t type) {
     double sum = ranks * (ranks + 1) / 2, product = 1;
     for (int i = 1; i <= ranks; i++) product *= i;
-    std::vector<T> own(2 * ranks, T(float(rank + 1)));
+    std::vector<T> own(ranks + 3, T(float(rank + 1)));
     Array<T> from(own), to(own);
     NCCL(ncclAllReduce(from.x, to.x, 2, type, ncclSum, comm, stream));
     expect(to, {sum, sum, rank + 1.});
@@ -208,8 +208,13 @@ static void dies() {
 }
 static void first_dies() {
     Array<float> x({1, 2});
-    if (rank == 0) raise(SIGKILL);
-    NCCL(ncclAllReduce(x.x, x.x, 1, ncclFloat, ncclSum, comm, stream));
+    if (rank == 0) {  // when the other one has begun
+        NCCL(ncclRecv(x.x, 1, ncclFloat, 1, comm, stream));
+        CALL(cudaStreamSynchronize(stream));
+        raise(SIGKILL);
+    }
+    NCCL(ncclSend(x.x, 1, ncclFloat, 0, comm, stream));
+    ncclAllReduce(x.x, x.x, 1, ncclFloat, ncclSum, comm, stream);
     ends_with(ncclRemoteError);
 }
 static void leaves() {  // rank 0 ends while others still exchange data through it
@@ -241,6 +246,18 @@ static void aborts() {
     NCCL(ncclAllReduce(x.x, x.x, 1, ncclFloat, ncclSum, comm, stream));
     ends_with(ncclRemoteError);
 }
+static void reuses() {  // what it sends, in another stream; for the sanitizer
+    Array<float> x({1, 2}), y({0, 0});
+    cudaStream_t second;
+    CALL(cudaStreamCreate(&second));
+    NCCL(ncclGroupStart());
+    NCCL(ncclSend(x.x, 2, ncclFloat, (rank + 1) % ranks, comm, stream));
+    NCCL(ncclRecv(y.x, 2, ncclFloat, (rank + ranks - 1) % ranks, comm, stream));
+    NCCL(ncclGroupEnd());
+    CALL(cudaMemsetAsync(x.x, 0, 2 * sizeof(float), second));
+    CALL(cudaStreamSynchronize(second));
+    expect(y, {1, 2});
+}
 static void unasked() {  // the program does not look at the error
     Array<float> x({1, 2});
     NCCL(ncclAllReduce(x.x, x.x, 1 + rank % 2, ncclFloat, ncclSum, comm, stream));
@@ -255,6 +272,7 @@ const Case cases[] = {
     {"types", types},   {"collectives", collectives}, {"splits", splits}, {"counts", counts},
     {"kinds", kinds},   {"roots", roots},             {"dies", dies},     {"first_dies", first_dies},
     {"leaves", leaves}, {"idle", idle},               {"aborts", aborts}, {"unasked", unasked},
+    {"reuses", reuses},
 };
 
 int main(int count, char **words) {
