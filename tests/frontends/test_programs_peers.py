@@ -33,6 +33,11 @@ MISTAKES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "two_devices_write": ("data race", STREAMS, (FILL, FILL)),
     "waits_for_the_other_device": ("data race", STREAMS, (FILL, TWICE)),
     "host_reads_received": ("data race", HOST, (RECEIVE, "the host")),
+    "without_peer_access": (
+        "peer access",
+        "a kernel of device 0 touches memory of device 1, to which it has no access",
+        (TWICE,),
+    ),
     "freed_while_sent": ("free in flight", FREED, (RECEIVE, "cudaFree")),
 }
 

@@ -140,6 +140,13 @@ void freed_while_sent(bool right) {
     if (right) CALL(cudaStreamSynchronize(p.stream[1]));
     CALL(cudaFree(extra));
 }
+void without_peer_access(bool right) {
+    Pair p;
+    CALL(cudaDeviceDisablePeerAccess(1));
+    if (right) CALL(cudaDeviceEnablePeerAccess(1, 0));
+    twice<<<1, N, 0, p.stream[0]>>>(p.x[1], p.x[0]);
+    if (!right) CALL(cudaDeviceEnablePeerAccess(1, 0));
+}
 void ordered_by_a_message(bool) {  // right: what a rank did before it sent is done on arrival
     Pair p;
     fill<<<1, N, 0, p.stream[0]>>>(p.y[0], 1);
@@ -178,6 +185,7 @@ const Case cases[] = {
     {"waits_for_the_other_device", waits_for_the_other_device},
     {"host_reads_received", host_reads_received},
     {"freed_while_sent", freed_while_sent},
+    {"without_peer_access", without_peer_access},
     {"ordered_by_a_message", ordered_by_a_message},
     {"ordered_by_a_sum", ordered_by_a_sum},
     {"copies_between_default_streams", copies_between_default_streams},
@@ -185,6 +193,10 @@ const Case cases[] = {
 
 int main(int count, char **names) {
     NCCL(ncclCommInitAll(comms, 2, nullptr));
+    for (int i = 0; i < 2; i++) {
+        CALL(cudaSetDevice(i));
+        CALL(cudaDeviceEnablePeerAccess(1 - i, 0));
+    }
     for (auto &each : cases)
         for (int i = 1; i < count; i++)
             if (!strcmp(each.name, names[i])) each.run(false);

@@ -40,7 +40,7 @@ class Hooks(ctypes.Structure):
         ("begins", CFUNCTYPE(None, c_uint64)),
         ("ends", CFUNCTYPE(None, c_uint64)),
         ("copied", CFUNCTYPE(None, POINTER(HostCopy))),
-        ("allocated", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64, c_int)),
+        ("allocated", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64, c_int, c_int)),
         ("freed", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64)),
         ("host_touched", CFUNCTYPE(None, c_uint64, c_int, c_uint64)),
         ("accessed", CFUNCTYPE(None, c_char_p, *[c_uint64] * 4, POINTER(c_void_p), c_int)),

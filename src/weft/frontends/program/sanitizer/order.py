@@ -72,7 +72,11 @@ class Order:
         name = f"stream {stream}" if stream > 0 else "the default stream"
         if len(self._defaults) == 1:
             return name
-        return f"{name} of device {self._devices[stream] if stream > 0 else -stream}"
+        return f"{name} of device {self.device_of(stream)}"
+
+    def device_of(self, stream: int) -> int:
+        """The device of a stream, by its number."""
+        return self._devices[stream] if stream > 0 else -stream
 
     # ---- streams ----------------------------------------------------------------------------
     def created(self, handle: int, flags: int) -> None:

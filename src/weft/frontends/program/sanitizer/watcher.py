@@ -32,6 +32,8 @@ from weft.values.findings import Finding
 _KINDS = ("device memory", "pinned memory", "managed memory")
 _IN_ORDER = ("cudaMallocAsync", "cudaMallocFromPoolAsync")
 """Stream-ordered allocation calls; cudaFree of their memory does not wait for other streams."""
+_OF_ONE_DEVICE = ("cudaMalloc", "cudaMallocPitch", "cudaMalloc3D")
+"""Calls whose memory other devices may access by cudaDeviceEnablePeerAccess alone."""
 _OVERLAP = "copy by way of other memory, or with a kernel that knows the order"
 _FREES = "free each allocation once, by the call that belongs to what made it"
 _MISUSED = {
@@ -50,6 +52,7 @@ class ProgramAllocation:
     nbytes: int
     kind: int
     call: str
+    device: int
 
 
 class ProgramSanitizer:
@@ -160,15 +163,32 @@ class ProgramSanitizer:
         with self._lock:
             work = self._thread_state.work
             frames = frames or self._places.here()
-            for clash in self._touches.add(Touched(work, name, plan, reads, writes, frames)):
+            touched = Touched(work, name, plan, reads, writes, frames)
+            for clash in self._touches.add(touched):
                 self._report(self._touches.race(clash, self._place(clash.address)))
+            if plan is not None:
+                self._without_peer_access(touched)
+
+    def _without_peer_access(self, touched: Touched) -> None:
+        """Report accesses of a kernel to memory of a device that its own may not access."""
+        device = self._order.device_of(touched.work.stream)
+        for memory in self._memory.values():
+            given = memory.call not in _OF_ONE_DEVICE or memory.device == device
+            if given or self.library.weft_may_access(device, memory.device):
+                continue
+            spot = _whole(memory.address, memory.nbytes)
+            for _, index, writes in find([touched], spot, writes=True):
+                place, address = self._place(memory.address), memory.address
+                self._report(self._touches.no_peer_access(
+                    touched, index, writes, (device, memory.device), place, address
+                ))  # fmt: skip
 
     # ---- memory -----------------------------------------------------------------------------
     @answers(0)
-    def allocated(self, call: bytes, address: int, nbytes: int, kind: int) -> None:
+    def allocated(self, call: bytes, address: int, nbytes: int, kind: int, device: int) -> None:
         name = call.decode()
         with self._lock:
-            self._memory[address] = ProgramAllocation(address, nbytes, kind, name)
+            self._memory[address] = ProgramAllocation(address, nbytes, kind, name, device)
             # Sorted, so that an address is found by bisection.
             insort(self._starts, address)
         if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:

@@ -131,7 +131,9 @@ void enter(uintptr_t start, Allocation allocation) {
     freed.erase(start);
     generation++;
     guard.unlock();
-    if (hooks) hooks->allocated(allocation.call, start, allocation.size, int(allocation.kind));
+    if (hooks)
+        hooks->allocated(allocation.call, start, allocation.size, int(allocation.kind),
+                         allocation.device);
 }
 
 bool leave(const char *call, uintptr_t start, Allocation *gone) {
@@ -171,7 +173,7 @@ cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsi
     generation++;
     *out = memory;
     guard.unlock();
-    if (hooks) hooks->allocated(call, uintptr_t(memory), bytes, int(kind));
+    if (hooks) hooks->allocated(call, uintptr_t(memory), bytes, int(kind), device);
     return cudaSuccess;
 }
 

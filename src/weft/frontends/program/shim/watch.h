@@ -44,7 +44,7 @@ struct Hooks {
     void (*begins)(uint64_t work);
     void (*ends)(uint64_t work);
     void (*copied)(const Copy *copy);
-    void (*allocated)(const char *call, uint64_t address, uint64_t bytes, int kind);
+    void (*allocated)(const char *call, uint64_t address, uint64_t bytes, int kind, int device);
     void (*freed)(const char *call, uint64_t address, uint64_t bytes);
     void (*host_touched)(uint64_t address, int writes, uint64_t instruction);
     // The work that runs reads and writes memory for a call, whose stack is given.

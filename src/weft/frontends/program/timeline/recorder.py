@@ -130,7 +130,7 @@ class ProgramTimeline:
 
     # ---- memory -----------------------------------------------------------------------------
     @answers(0)
-    def allocated(self, call: bytes, address: int, nbytes: int, kind: int) -> None:
+    def allocated(self, call: bytes, address: int, nbytes: int, kind: int, device: int) -> None:
         with self._lock:
             if address not in self._memory:
                 insort(self._starts, address)
