@@ -94,7 +94,7 @@ class Order:
 
     def _stream(self, handle: int) -> StreamClock:
         device, kind = handle >> DEVICE_SHIFT, handle & _BELOW_DEVICE
-        if handle >= _PREDEFINED:
+        if handle >= _PREDEFINED or kind > PER_THREAD:
             return self._streams.get(handle, self._defaults[0])
         if kind != PER_THREAD:
             return self._defaults[device]
