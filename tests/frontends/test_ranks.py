@@ -13,7 +13,7 @@ from folders import TESTS
 from weft import sanitize
 from weft.errors import Error, LaunchError
 from weft.frontends import program
-from weft.frontends.program import copies
+from weft.frontends.program.start import copies
 from weft.tasks.program import Build
 
 PROGRAM = str(TESTS / "programs" / "ranks.cu")

@@ -14,10 +14,11 @@ from weft import progress
 from weft.device.selection import Selection, select
 from weft.device.sim.run import settings
 from weft.errors import LaunchError
-from weft.frontends.program import copies, executable
+from weft.frontends.program import executable
 from weft.frontends.program.build import BuiltProgram, build
 from weft.frontends.program.job import ProgramJob
 from weft.frontends.program.library import runtime_library
+from weft.frontends.program.start import copies
 from weft.source import toolkit
 
 if TYPE_CHECKING:
