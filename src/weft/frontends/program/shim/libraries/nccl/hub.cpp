@@ -104,7 +104,7 @@ struct Hub {
     std::string address;
     int listener = -1, process = 0;
     uint64_t made = 0;
-    int seats = 0;                             // of ranks of other processes
+    int seats = 0;  // of ranks of other processes, and connections that may be one
     std::map<std::pair<Clique *, int>, CliquePtr> own;  // of ranks of this process
 };
 Hub &hub() {
@@ -122,24 +122,14 @@ CliquePtr clique_of(const std::string &name, int ranks) {
 
 void serve_seat(Socket &socket, const CliquePtr &clique, const Hello &hello) {
     auto outcome = clique->join(hello.rank, hello.ranks, hello.process);
-    if (outcome) {
-        socket.put(outcome);
-        return;
-    }
-    {
-        std::lock_guard<std::mutex> guard(hub().mutex);
-        hub().seats++;
-    }
-    socket.put(outcome);
+    bool there = socket.put(outcome);
+    if (outcome) return;
     // A rank asks once whether all are there, and says when it leaves.
     char asks, why = 0;
-    bool there = socket.get(&asks) &&
-                 socket.put(clique->wait_for_all(std::chrono::milliseconds(hello.limit_ms))) &&
-                 socket.get(&why);
+    there = there && socket.get(&asks) &&
+            socket.put(clique->wait_for_all(std::chrono::milliseconds(hello.limit_ms))) &&
+            socket.get(&why);
     clique->leave(hello.rank, !there ? ENDED : why == 'a' ? ABORTED : LEFT);
-    std::lock_guard<std::mutex> guard(hub().mutex);
-    hub().seats--;
-    hub().changed.notify_all();
 }
 
 void serve_calls(Socket &socket, const CliquePtr &clique, const Hello &hello) {
@@ -160,7 +150,22 @@ bool same_user(int file) {
     return !getsockopt(file, SOL_SOCKET, SO_PEERCRED, &other, &size) && other.uid == getuid();
 }
 
-void serve(int file) {
+// At exit the hub waits for it.
+class CountedSeat {
+  public:
+    CountedSeat() { add(1); }
+    ~CountedSeat() { add(-1); }
+    CountedSeat(const CountedSeat &) = delete;
+
+  private:
+    static void add(int count) {
+        std::lock_guard<std::mutex> guard(hub().mutex);
+        hub().seats += count;
+        hub().changed.notify_all();
+    }
+};
+
+void serve(int file, std::unique_ptr<CountedSeat> counted) {
     Socket socket(file);
     Hello hello;
     std::string name;
@@ -168,13 +173,14 @@ void serve(int file) {
     auto clique = clique_of(name, hello.ranks);
     bool seat = hello.kind == Hello::seat;
     if (!seat && (hello.rank < 0 || hello.rank >= clique->ranks)) return;
+    if (!seat) counted = nullptr;
     (seat ? serve_seat : serve_calls)(socket, clique, hello);
 }
 
 void listen_for_ranks(int listener) {
     for (int file; (file = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)) >= 0 ||
                    errno == EINTR || errno == ECONNABORTED;)
-        if (file >= 0) std::thread(serve, file).detach();
+        if (file >= 0) std::thread(serve, file, std::make_unique<CountedSeat>()).detach();
 }
 
 // At exit: other processes may still need the hub. Ranks of this process are gone for them.
