@@ -34,6 +34,9 @@ _OPTIONS = {
         str | None, "--cuda", help="The version of CUDA that the program is for: 12 or 13."
     ),
     "gpus": _option(int, "--gpus", help="The number of simulated GPUs."),
+    "procs": _option(
+        int, "--procs", help="Run so many copies at the same time, with RANK and WORLD_SIZE set."
+    ),
     "poison": _option(bool, "--poison", help="Fill new device memory with 0xcd instead of zeros."),
 }
 """Field of `Build` -> the option that sets it."""

@@ -26,6 +26,7 @@ class Build:
     nvcc: Sequence[str] | None = None
     cuda: str | None = None
     gpus: int = 1
+    procs: int = 1
     poison: bool = False
 
     def keywords(self, file: Path, *, module: bool = False) -> dict[str, Any]:
@@ -36,10 +37,16 @@ class Build:
             "poison": self.poison,
         }
         if not (module or is_script(file)):
-            return {**values, "gpus": self.gpus}
+            return {**values, "gpus": self.gpus, "procs": self.procs}
         if any(values.values()):
             raise Error(
                 "compiler flags are for CUDA programs", got=str(file), next="leave them out"
+            )
+        if self.procs != 1:
+            raise Error(
+                "--procs is for CUDA programs",
+                got=str(file),
+                next="start the ranks of a script with torchrun (-m torch.distributed.run)",
             )
         return {"gpus": self.gpus}
 

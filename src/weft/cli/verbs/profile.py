@@ -34,7 +34,7 @@ class View(StrEnum):
     operation = "operation"
 
 
-@program_options.with_build("poison")
+@program_options.with_build("poison", "procs")
 def run(
     file: Annotated[
         Path, typer.Argument(help="A script (.py), a program (.cu) or a record (.json).")

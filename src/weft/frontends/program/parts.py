@@ -47,14 +47,16 @@ _VERSION = re.compile(r"_v\d$")
 @functools.cache
 def names() -> tuple[str, ...]:
     """All parts, in an order in which each comes after those that it needs."""
-    return (CORE, *_FOLDERS, *sorted(path.stem for path in (SHIM / "libraries").glob("*.cpp")))
+    libraries = (p for p in (SHIM / "libraries").iterdir() if p.is_dir() or p.suffix == ".cpp")
+    return (CORE, *_FOLDERS, *sorted(path.stem for path in libraries))
 
 
 def sources(part: str) -> list[Path]:
     """The C++ files of a part."""
-    if part in _FOLDERS:
-        return sorted((SHIM / part).glob("*.cpp"))
-    return sorted(SHIM.glob("*.cpp")) if part == CORE else [SHIM / "libraries" / f"{part}.cpp"]
+    if part == CORE:
+        return sorted(SHIM.glob("*.cpp"))
+    folder = SHIM / part if part in _FOLDERS else SHIM / "libraries" / part
+    return sorted(folder.glob("*.cpp")) or [folder.with_suffix(".cpp")]
 
 
 def needed(symbols: Iterable[str]) -> tuple[str, ...]:

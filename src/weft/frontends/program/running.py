@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft import progress
 from weft.device.selection import Selection, select
@@ -21,6 +18,7 @@ from weft.frontends.program import executable
 from weft.frontends.program.build import BuiltProgram, build
 from weft.frontends.program.job import ProgramJob
 from weft.frontends.program.library import runtime_library
+from weft.frontends.program.start import copies
 from weft.source import toolkit
 
 if TYPE_CHECKING:
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
 
 MOST_GPUS = 64
 """As many as the runtime library has room for."""
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+MOST_COPIES = 64
+"""Processes of one program."""
 
 
 def run(
@@ -40,6 +39,7 @@ def run(
     flags: Sequence[str] = (),
     poison: bool = False,
     gpus: int = 1,
+    procs: int = 1,
     stdout: int | None = None,
 ) -> int:
     """Build and run the program; return its exit code, 128 + n for signal n.
@@ -49,6 +49,7 @@ def run(
     flags    for nvcc, e.g. ["-Iinclude", "-DN=4", "-std=c++20"]
     poison   fill new device memory with a pattern instead of zeros
     gpus     the number of GPUs that the program sees
+    procs    the number of copies that run at the same time; RANK and WORLD_SIZE say which one it is
     stdout   a file descriptor for the program's output, instead of the standard output
     """
     chosen = select(device)
@@ -72,7 +73,14 @@ def run(
         raise LaunchError(
             "this number of GPUs cannot be simulated", got=str(gpus), allowed=f"1 to {MOST_GPUS}"
         )
-    return _run(program, model.key, (os.path.splitext(path)[0], *args), poison, gpus, stdout)
+    if not 1 <= procs <= MOST_COPIES:
+        raise LaunchError(
+            "a program cannot run in this number of processes",
+            got=f"--procs {procs}",
+            allowed=f"1 to {MOST_COPIES}",
+        )
+    arguments = (os.path.splitext(path)[0], *args)
+    return _run(program, model.key, arguments, poison, gpus, procs, stdout)
 
 
 def _run(
@@ -81,6 +89,7 @@ def _run(
     arguments: tuple[str, ...],
     poison: bool,
     gpus: int,
+    procs: int,
     stdout: int | None,
 ) -> int:
     session = settings.current
@@ -96,7 +105,7 @@ def _run(
         elif session is not None:
             job = replace(job, report=report)
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
-        status = _ended(command, (code, report, *served), stdout)
+        status = copies.ended(command, (code, report, *served), stdout, procs)
         if recording is not None:
             recording.add_record(f"/proc/self/fd/{report}")
         elif session is not None:
@@ -123,34 +132,6 @@ def _recording(session: settings.Session | None) -> Recording | None:
     from weft.measure.profile.session import Recording  # plain runs do without its code
 
     return session if isinstance(session, Recording) else None
-
-
-def _ended(command: Sequence[str], files: Sequence[int], stdout: int | None) -> int:
-    """Wait for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
-
-    SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
-    Python's own handler, which prints a traceback, is removed.
-    """
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    before: dict[int, Any] = {}
-    try:
-        process = subprocess.Popen(command, pass_fds=files, stdout=stdout)
-
-        def forward(number: int, frame: FrameType | None) -> None:
-            process.send_signal(number)
-
-        if (
-            threading.current_thread() is threading.main_thread()
-        ):  # only the main thread may set handlers
-            before |= {number: signal.signal(number, forward) for number in _FORWARDED}
-            before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    try:
-        return process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

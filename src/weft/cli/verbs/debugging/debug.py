@@ -22,7 +22,7 @@ SETTINGS = {"allow_interspersed_args": False}
 """Everything after the file, options included, is passed to the file."""
 
 
-@program_options.with_build()
+@program_options.with_build("procs")
 def run(
     file: Annotated[
         Path | None, typer.Argument(help="A Python script or a CUDA program (.py, .cu, .cpp).")

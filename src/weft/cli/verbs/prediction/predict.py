@@ -14,7 +14,7 @@ from weft.tasks.profile import ProfileOptions
 from weft.tasks.program import Build
 
 
-@program_options.with_build("poison")
+@program_options.with_build("poison", "procs")
 def run(
     file: Annotated[
         Path, typer.Argument(help="A script (.py), a program (.cu) or a record (.json).")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_uint64
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_uint64, c_void_p
 
-CREATED, DESTROYED, RECORDED, WAITS, HOST_WAITS_STREAM, HOST_WAITS_EVENT, HOST_WAITS_ALL = range(7)
-HOST_FUNCTION = 7
+CREATED, DESTROYED, RECORDED, WAITS = range(4)
+HOST_WAITS_STREAM, HOST_WAITS_EVENT, HOST_WAITS_DEVICE, HOST_FUNCTION = range(4, 8)
+WORK_WAITS, STREAMS_JOINED = range(8, 10)
 """Kinds of events."""
 
 DEVICE, PINNED, MANAGED = range(3)
@@ -39,7 +40,8 @@ class Hooks(ctypes.Structure):
         ("begins", CFUNCTYPE(None, c_uint64)),
         ("ends", CFUNCTYPE(None, c_uint64)),
         ("copied", CFUNCTYPE(None, POINTER(HostCopy))),
-        ("allocated", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64, c_int)),
+        ("allocated", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64, c_int, c_int)),
         ("freed", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64)),
         ("host_touched", CFUNCTYPE(None, c_uint64, c_int, c_uint64)),
+        ("accessed", CFUNCTYPE(None, c_char_p, *[c_uint64] * 4, POINTER(c_void_p), c_int)),
     )

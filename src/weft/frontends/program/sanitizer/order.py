@@ -2,8 +2,8 @@
 
 Only calls count, never when work happens to run: work is ordered after what came before it in its
 stream, after what its stream waits for, and after what the host had waited for when it submitted
-it. The default stream and blocking streams wait for each other. The host is one thread: what one of
-its threads has waited for counts as known to all.
+it. The default stream of a device and its blocking streams wait for each other. The host is one
+thread: what one of its threads has waited for counts as known to all.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ Clock = dict[int, int]
 
 DEFAULT, PER_THREAD = 0, 2
 """Handles of predefined streams; 1 is an alias of the default stream."""
+DEVICE_SHIFT = 8
+"""Handles of predefined streams and flags of others have the number of the device above this."""
+_BELOW_DEVICE = (1 << DEVICE_SHIFT) - 1
+_PREDEFINED = 1 << 16
+"""Handles of other streams are addresses, which are larger."""
 _NON_BLOCKING = 1
 
 
@@ -24,6 +29,7 @@ class StreamClock:
 
     number: int
     blocking: bool
+    device: int = 0
     clock: Clock = field(default_factory=dict)
 
 
@@ -45,53 +51,70 @@ class WorkItem:
 
 
 class Order:
-    """Streams, events and the host of one program."""
+    """Streams, events and the host of one program on so many devices."""
 
-    def __init__(self) -> None:
-        self._default = StreamClock(0, True)
+    def __init__(self, devices: int = 1) -> None:
+        # The numbers of default streams are not above zero, those of others are.
+        self._defaults = [StreamClock(-device, True, device) for device in range(devices)]
         self._streams: dict[int, StreamClock] = {}
         self._events: dict[int, Clock] = {}
         self._host: Clock = {}
-        self._gone: Clock = {}
-        self._made = 0
+        self._gone: list[Clock] = [{} for _ in range(devices)]
+        self._devices: list[int] = [0]
 
     @property
     def several(self) -> bool:
-        """True if a stream other than the default one was created."""
-        return self._made > 0
+        """True if there is a stream besides the default one of the first device."""
+        return len(self._devices) > 1 or len(self._defaults) > 1
+
+    def name_of(self, stream: int) -> str:
+        """The name of a stream in a finding, by its number."""
+        name = f"stream {stream}" if stream > 0 else "the default stream"
+        if len(self._defaults) == 1:
+            return name
+        return f"{name} of device {self.device_of(stream)}"
+
+    def device_of(self, stream: int) -> int:
+        """The device of a stream, by its number."""
+        return self._devices[stream] if stream > 0 else -stream
 
     # ---- streams ----------------------------------------------------------------------------
     def created(self, handle: int, flags: int) -> None:
-        self._made += 1
-        self._streams[handle] = StreamClock(self._made, not flags & _NON_BLOCKING)
+        number, device = len(self._devices), flags >> DEVICE_SHIFT
+        self._devices.append(device)
+        self._streams[handle] = StreamClock(number, not flags & _NON_BLOCKING, device)
 
     def destroyed(self, handle: int) -> None:
         """Destroy a stream. Its work continues; only a device synchronisation waits for it."""
         stream = self._streams.pop(handle, None)
         if stream is not None:
-            _join(self._gone, stream.clock)
+            _join(self._gone[stream.device], stream.clock)
             if stream.blocking:
-                _join(self._default.clock, stream.clock)
+                _join(self._defaults[stream.device].clock, stream.clock)
 
     def _stream(self, handle: int) -> StreamClock:
-        if handle < PER_THREAD:
-            return self._default
-        if handle == PER_THREAD and handle not in self._streams:
-            self.created(handle, 0)
-        return self._streams.get(handle, self._default)
+        device, kind = handle >> DEVICE_SHIFT, handle & _BELOW_DEVICE
+        if handle >= _PREDEFINED or kind > PER_THREAD:
+            return self._streams.get(handle, self._defaults[0])
+        if kind != PER_THREAD:
+            return self._defaults[device]
+        if handle not in self._streams:
+            self.created(handle, device << DEVICE_SHIFT)
+        return self._streams[handle]
 
     def _reached(self, handle: int) -> tuple[StreamClock, Clock]:
         """A stream and the clock of its next work."""
         stream = self._stream(handle)
         clock = dict(stream.clock)
         _join(clock, self._host)
-        # The legacy default stream waits for all blocking streams, and they for it.
-        if stream is self._default:
+        # The legacy default stream waits for all blocking streams of its device, they for it.
+        default = self._defaults[stream.device]
+        if stream is default:
             for other in self._streams.values():
-                if other.blocking:
+                if other.blocking and other.device == stream.device:
                     _join(clock, other.clock)
         elif stream.blocking:
-            _join(clock, self._default.clock)
+            _join(clock, default.clock)
         return stream, clock
 
     def submitted(self, handle: int) -> WorkItem:
@@ -100,6 +123,13 @@ class Order:
         sequence = clock[stream.number] = clock.get(stream.number, 0) + 1
         stream.clock = clock
         return WorkItem(stream.number, sequence, clock)
+
+    def joined(self, handle: int, other: int) -> None:
+        """Order what follows in either stream after both."""
+        one, clock = self._reached(handle)
+        two, theirs = self._reached(other)
+        _join(clock, theirs)
+        one.clock, two.clock = clock, dict(clock)
 
     # ---- events -----------------------------------------------------------------------------
     def recorded(self, event: int, handle: int) -> None:
@@ -110,6 +140,13 @@ class Order:
         stream.clock = dict(stream.clock)
         _join(stream.clock, self._events.get(event, {}))
 
+    def work_waits(self, work: WorkItem, event: int) -> None:
+        """Order the end of work, and what follows in its stream, after an event."""
+        for stream in (*self._defaults, *self._streams.values()):
+            if stream.number == work.stream:
+                _join(stream.clock, self._events.get(event, {}))
+        _join(work.clock, self._events.get(event, {}))
+
     # ---- the host ---------------------------------------------------------------------------
     def host_waits_for_stream(self, handle: int) -> None:
         _join(self._host, self._reached(handle)[1])
@@ -117,10 +154,15 @@ class Order:
     def host_waits_for_event(self, event: int) -> None:
         _join(self._host, self._events.get(event, {}))
 
+    def host_waits_for_device(self, device: int) -> None:
+        for stream in (*self._defaults, *self._streams.values()):
+            if stream.device == device:
+                _join(self._host, stream.clock)
+        _join(self._host, self._gone[device])
+
     def host_waits_for_all(self) -> None:
-        for stream in (self._default, *self._streams.values()):
-            _join(self._host, stream.clock)
-        _join(self._host, self._gone)
+        for device in range(len(self._defaults)):
+            self.host_waits_for_device(device)
 
     def host_learns_of(self, work: WorkItem) -> None:
         """Record that the host observed a signal of this work."""

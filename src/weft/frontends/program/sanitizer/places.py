@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DEPTH = 64
 """The most stack frames examined, including those of weft and Python."""
@@ -38,6 +38,11 @@ class _AddressInfo(ctypes.Structure):
     )
 
 
+def call_addresses(frames: Any, count: int) -> tuple[int, ...]:
+    """Addresses inside the calls of a stack; each is before its return address."""
+    return tuple((frames[i] or 1) - 1 for i in range(count))
+
+
 class HostLines:
     """The source lines of the program loaded from `program`; `files` are its sources."""
 
@@ -49,10 +54,7 @@ class HostLines:
     def here(self) -> tuple[int, ...]:
         """The return addresses of this thread's stack, for `of`."""
         frames = (ctypes.c_void_p * DEPTH)()
-        count = self._library.weft_frames(frames, DEPTH)
-        return tuple(
-            (frames[i] or 1) - 1 for i in range(count)
-        )  # the call is before the return address
+        return call_addresses(frames, self._library.weft_frames(frames, DEPTH))
 
     def of(self, frames: Sequence[int], *, kernel: str = "") -> HostLine | None:
         """The innermost line in the program's files, outside of the stub of `kernel`."""

@@ -112,6 +112,18 @@ class Touches:
         what = "free in flight: memory is freed that other work may still use"
         return Finding("free in flight", what, "", accesses, 1, _FREE, place, address)
 
+    def no_peer_access(
+        self, touched: Touched, index: int, writes: bool, devices: tuple[int, int], place: str,
+        address: int,
+    ) -> Finding:  # fmt: skip
+        """The finding for a kernel on one device that accesses the memory of another."""
+        own, owner = devices
+        what = f"peer access: a kernel of device {own} touches memory of device {owner}, "
+        what += "to which it has no access"
+        accesses = (self.access(touched, index, writes),)
+        advice = f"call cudaDeviceEnablePeerAccess({owner}, 0) while device {own} is current"
+        return Finding("peer access", what, "", accesses, 1, advice, place, address)
+
     def of_host(self, verb: str, what: str, frames: Sequence[int], kernel: str = "") -> Access:
         """A host access: a call, a memory access, or a kernel launch."""
         place = self._places.of(frames, kernel=kernel)
@@ -122,8 +134,7 @@ class Touches:
 
     def access(self, touched: Touched, index: int, writes: bool) -> Access:
         """One access of a clash, with its location."""
-        verb, number = "write" if writes else "read", touched.work.stream
-        where = f"stream {number}" if number else "the default stream"
+        verb, where = "write" if writes else "read", self._order.name_of(touched.work.stream)
         if touched.plan is None or index < 0:
             return self.of_host(verb, f"{touched.name} in {where}", touched.frames)
         sim = touched.plan.sim

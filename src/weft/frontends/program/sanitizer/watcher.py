@@ -25,13 +25,15 @@ from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.frontends.program.answers import answers
 from weft.frontends.program.sanitizer import guards, hooks, written
 from weft.frontends.program.sanitizer.order import Order, WorkItem
-from weft.frontends.program.sanitizer.places import HostLines
+from weft.frontends.program.sanitizer.places import HostLines, call_addresses
 from weft.frontends.program.sanitizer.touches import Touched, Touches, find
 from weft.values.findings import Finding
 
 _KINDS = ("device memory", "pinned memory", "managed memory")
 _IN_ORDER = ("cudaMallocAsync", "cudaMallocFromPoolAsync")
 """Stream-ordered allocation calls; cudaFree of their memory does not wait for other streams."""
+_OF_ONE_DEVICE = ("cudaMalloc", "cudaMallocPitch", "cudaMalloc3D")
+"""Calls whose memory other devices may access by cudaDeviceEnablePeerAccess alone."""
 _OVERLAP = "copy by way of other memory, or with a kernel that knows the order"
 _FREES = "free each allocation once, by the call that belongs to what made it"
 _MISUSED = {
@@ -50,6 +52,7 @@ class ProgramAllocation:
     nbytes: int
     kind: int
     call: str
+    device: int
 
 
 class ProgramSanitizer:
@@ -60,7 +63,9 @@ class ProgramSanitizer:
         note: Callable[[Sequence[Finding]], None],
     ) -> None:  # fmt: skip
         self.library, self.say, self._note = library, say, note
-        self._order = Order()
+        devices = ctypes.c_int()
+        library.cudaGetDeviceCount(ctypes.byref(devices))
+        self._order = Order(devices.value)
         self._places = places
         self._touches = Touches(self._order, source, places)
         self._works: dict[int, WorkItem] = {}
@@ -77,8 +82,10 @@ class ProgramSanitizer:
             hooks.WAITS: self._order.waits,
             hooks.HOST_WAITS_STREAM: lambda a, _: self._order.host_waits_for_stream(a),
             hooks.HOST_WAITS_EVENT: lambda a, _: self._order.host_waits_for_event(a),
-            hooks.HOST_WAITS_ALL: lambda *_: self._order.host_waits_for_all(),
+            hooks.HOST_WAITS_DEVICE: lambda a, _: self._order.host_waits_for_device(a),
             hooks.HOST_FUNCTION: lambda *_: self._order.host_learns_of(self._thread_state.work),
+            hooks.WORK_WAITS: lambda a, _: self._order.work_waits(self._thread_state.work, a),
+            hooks.STREAMS_JOINED: self._order.joined,
         }
         fields = hooks.Hooks._fields_
         self._table = hooks.Hooks(*(kind(getattr(self, name)) for name, kind in fields))
@@ -89,7 +96,7 @@ class ProgramSanitizer:
     def happened(self, what: int, a: int, b: int) -> None:
         with self._lock:
             self._on[what](a, b)
-            if what >= hooks.HOST_WAITS_STREAM:
+            if hooks.HOST_WAITS_STREAM <= what <= hooks.HOST_FUNCTION:
                 self._guard()
 
     @answers(0)
@@ -136,23 +143,52 @@ class ProgramSanitizer:
         _fill(to, source)
         self._add(name, None, reads, self._reachable(to))
 
+    @answers(0)
+    def accessed(
+        self, call: bytes, source: int, read: int, to: int, written: int, frames: Any, count: int
+    ) -> None:
+        """Record the accesses of a call of NCCL to memory of its rank."""
+        reads, writes = _whole(source, read), _whole(to, written)
+        initialised.filled(to, written)
+        self._add(call.decode(), None, reads, writes, call_addresses(frames, count))
+
     def _reachable(self, rows: tuple[Any, Any]) -> Extents:
         """Extents of device-accessible rows; pageable memory is copied before the call returns."""
         return extents.nothing() if self._at(int(rows[0][0])) is None else _extents(rows)
 
-    def _add(self, name: str, plan: LaunchPlan | None, reads: Extents, writes: Extents) -> None:
+    def _add(
+        self, name: str, plan: LaunchPlan | None, reads: Extents, writes: Extents,
+        frames: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         with self._lock:
             work = self._thread_state.work
-            frames = self._places.here()
-            for clash in self._touches.add(Touched(work, name, plan, reads, writes, frames)):
+            frames = frames or self._places.here()
+            touched = Touched(work, name, plan, reads, writes, frames)
+            for clash in self._touches.add(touched):
                 self._report(self._touches.race(clash, self._place(clash.address)))
+            if plan is not None:
+                self._without_peer_access(touched)
+
+    def _without_peer_access(self, touched: Touched) -> None:
+        """Report accesses of a kernel to memory of a device that its own may not access."""
+        device = self._order.device_of(touched.work.stream)
+        for memory in self._memory.values():
+            given = memory.call not in _OF_ONE_DEVICE or memory.device == device
+            if given or self.library.weft_may_access(device, memory.device):
+                continue
+            spot = _whole(memory.address, memory.nbytes)
+            for _, index, writes in find([touched], spot, writes=True):
+                place, address = self._place(memory.address), memory.address
+                self._report(self._touches.no_peer_access(
+                    touched, index, writes, (device, memory.device), place, address
+                ))  # fmt: skip
 
     # ---- memory -----------------------------------------------------------------------------
     @answers(0)
-    def allocated(self, call: bytes, address: int, nbytes: int, kind: int) -> None:
+    def allocated(self, call: bytes, address: int, nbytes: int, kind: int, device: int) -> None:
         name = call.decode()
         with self._lock:
-            self._memory[address] = ProgramAllocation(address, nbytes, kind, name)
+            self._memory[address] = ProgramAllocation(address, nbytes, kind, name, device)
             # Sorted, so that an address is found by bisection.
             insort(self._starts, address)
         if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:
@@ -178,7 +214,7 @@ class ProgramSanitizer:
         """Report unfinished work that uses freed memory; cudaFree waits for the default stream."""
         spot = _whole(memory.address, memory.nbytes)
         waits = memory.call not in _IN_ORDER
-        others = [t for t in self._touches.under_way() if t.work.stream or not waits]
+        others = [t for t in self._touches.under_way() if t.work.stream > 0 or not waits]
         for touched, index, writes in find(others, spot, writes=True):
             place = self._place(memory.address)
             self._report(
@@ -271,6 +307,8 @@ def _extents(rows: tuple[Any, Any]) -> Extents:
 
 
 def _whole(address: int, nbytes: int) -> Extents:
+    if nbytes == 0:
+        return extents.nothing()
     return extents.of_ranges(np.array([address], np.int64), np.array([nbytes], np.int64))
 
 

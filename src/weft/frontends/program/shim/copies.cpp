@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "streams.h"
 #include "watch.h"
 
 using namespace weft;
@@ -48,7 +49,7 @@ bool is_pageable(const void *address) {
 // Ends a call; the host has waited for the stream where CUDA says so.
 cudaError_t done(cudaError_t error, cudaStream_t stream, bool waits) {
     if (waits && !error && !capturing(stream))
-        report(ProgramEvent::host_waits_stream, uintptr_t(stream));
+        report(ProgramEvent::host_waits_stream, observed(stream));
     return failed(error);
 }
 
@@ -57,6 +58,20 @@ void move(const Box &to, const Box &from, const Size &size) {
         for (size_t y = 0; y < size.height; y++)
             memmove(to.start + z * to.plane + y * to.pitch,
                     from.start + z * from.plane + y * from.pitch, size.width);
+}
+
+// The device of an address, for memory of one; otherwise that of this thread.
+int device_of(const void *address) {
+    uintptr_t start;
+    Allocation found;
+    bool of_device = find(address, &start, &found) && found.kind == Kind::device;
+    return of_device ? found.device : current_device();
+}
+// A call that waits is ordered with the default streams of all devices whose memory it touches.
+void join_devices(const void *to, const void *from) {
+    int first = device_of(to), second = device_of(from);
+    if (first != current_device()) join_default_streams(first);
+    if (second != current_device() && second != first) join_default_streams(second);
 }
 
 cudaError_t copy(const char *call, Box to, Box from, Size size, cudaMemcpyKind kind,
@@ -68,12 +83,14 @@ cudaError_t copy(const char *call, Box to, Box from, Size size, cudaMemcpyKind k
     if (auto error = check(call, to, from, size, kind)) return failed(error);
     bool to_host = !on_device(to.start);
     bool waits = host == Host::waits ? to_host || !on_device(from.start) : is_pageable(to.start);
+    if (host == Host::waits) join_devices(to.start, from.start);
     auto error = submit(stream, cudaGraphNodeTypeMemcpy, [=] {
         Copy copy{call, to, from, size, to_host};
         if (hooks) hooks->copied(&copy);
         move(to, from, size);
         return cudaSuccess;
     }, waits || is_pageable(from.start));  // the program may change what was not copied yet
+    if (host == Host::waits) join_devices(to.start, from.start);
     return done(error, stream, waits);
 }
 
@@ -160,12 +177,21 @@ API cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, c
     return cudaSuccess;
 }
 #endif
-API cudaError_t cudaMemcpyPeer(void *to, int, const void *from, int, size_t bytes) {
+static cudaError_t valid_devices(int one, int two) {
+    int count = 0;
+    cudaGetDeviceCount(&count);
+    bool valid = one >= 0 && one < count && two >= 0 && two < count;
+    return valid ? cudaSuccess : cudaErrorInvalidDevice;
+}
+API cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device,
+                               size_t bytes) {
+    if (auto error = valid_devices(to_device, from_device)) return failed(error);
     return copy("cudaMemcpyPeer", flat(to), flat(from), line(bytes), cudaMemcpyDeviceToDevice,
                 nullptr, Host::waits);
 }
-API cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes,
-                                    cudaStream_t stream) {
+API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                                    size_t bytes, cudaStream_t stream) {
+    if (auto error = valid_devices(to_device, from_device)) return failed(error);
     return copy("cudaMemcpyPeerAsync", flat(to), flat(from), line(bytes), cudaMemcpyDeviceToDevice,
                 stream, Host::goes_on);
 }

@@ -158,14 +158,14 @@ API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersio
 
 API cudaError_t cudaDeviceSynchronize() {
     WORKING;
-    wait_for_all();
-    report(ProgramEvent::host_waits_all);
+    wait_for_device(chosen_device);
+    report(ProgramEvent::host_waits_device, chosen_device);
     return broken();
 }
 API cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 API cudaError_t cudaDeviceReset() {
-    wait_for_all();
-    report(ProgramEvent::host_waits_all);
+    wait_for_device(chosen_device);
+    report(ProgramEvent::host_waits_device, chosen_device);
     revive();
     release_all();
     if (forget_arrays) forget_arrays();
@@ -274,7 +274,8 @@ API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     if (auto error = valid_device(device)) return error;
     return valid_device(peer);
 }
-API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+    if (flags) return failed(cudaErrorInvalidValue);
     if (peer == chosen_device || valid_device(peer)) return failed(cudaErrorInvalidDevice);
     Lock guard(peers_mutex);
     bool before = std::exchange(peers[chosen_device][peer], true);
@@ -294,6 +295,11 @@ API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribut
     return valid_device(peer);
 }
 
+// For the sanitizer: may kernels of a device access the memory of another one?
+API int weft_may_access(int device, int owner) {
+    Lock guard(peers_mutex);
+    return device == owner || peers[device][owner];
+}
 API void weft_gpus(int count) { device_count = count; }
 int weft::current_device() { return chosen_device; }
 void (*weft::forget_arrays)() = nullptr;

@@ -131,7 +131,9 @@ void enter(uintptr_t start, Allocation allocation) {
     freed.erase(start);
     generation++;
     guard.unlock();
-    if (hooks) hooks->allocated(allocation.call, start, allocation.size, int(allocation.kind));
+    if (hooks)
+        hooks->allocated(allocation.call, start, allocation.size, int(allocation.kind),
+                         allocation.device);
 }
 
 bool leave(const char *call, uintptr_t start, Allocation *gone) {
@@ -171,7 +173,7 @@ cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsi
     generation++;
     *out = memory;
     guard.unlock();
-    if (hooks) hooks->allocated(call, uintptr_t(memory), bytes, int(kind));
+    if (hooks) hooks->allocated(call, uintptr_t(memory), bytes, int(kind), device);
     return cudaSuccess;
 }
 
@@ -183,10 +185,20 @@ static void refuse(const char *kind, const char *call, const void *address, cons
     ops.misused(kind, call, uintptr_t(address), why);
 }
 
+// Kernels may still use it; those of other devices do so only until its pages are given back.
+static void wait_for_users(const void *memory) {
+    uintptr_t start;
+    Allocation found;
+    if (find(memory, &start, &found) && found.kind == Kind::device)
+        wait_for_device(found.device);
+    else
+        wait_for_all();
+}
+
 cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     WORKING;
     if (!memory) return cudaSuccess;
-    if (waits) wait_for_all();  // kernels may still use it
+    if (waits) wait_for_users(memory);
     WORKING;
     Lock guard(memory_mutex);
     if (const char *why = not_freeable(uintptr_t(memory), host)) {

@@ -51,8 +51,11 @@ RecorderPtr recorder_of(cudaStream_t stream) {
 bool capturing(cudaStream_t stream) { return bool(recorder_of(stream)); }
 
 static QueuePtr queue_of(cudaStream_t stream) {
-    static thread_local QueuePtr own;
-    if (stream == cudaStreamPerThread) return own ? own : own = make_queue(true);
+    static thread_local QueuePtr own[MOST_DEVICES];
+    if (stream == cudaStreamPerThread) {
+        auto &queue = own[current_device()];
+        return queue ? queue : queue = make_queue(true);
+    }
     return is_default(stream) ? default_queue() : known(stream)->queue;
 }
 
@@ -73,6 +76,15 @@ cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool 
     return task->error ? task->error : broken();
 }
 
+void join_default_streams(int device) {
+    report(ProgramEvent::streams_joined, observed(nullptr), observed(nullptr, device));
+    if (blocking || device == current_device()) return;
+    auto here = default_queue(), there = default_queue(device);
+    Work nothing = [] { return cudaSuccess; };
+    auto both = enqueue(here, nothing, {enqueue(there, nothing)});
+    enqueue(there, nothing, {both});
+}
+
 cudaError_t may_wait(cudaStream_t stream) {
     if (auto error = valid(stream)) return error;
     return capturing(stream) ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
@@ -85,7 +97,8 @@ static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
     auto *stream = new Stream{flags, priority, nullptr, make_queue(blocking)};
     streams[stream] = stream;
     *out = reinterpret_cast<cudaStream_t>(stream);
-    report(ProgramEvent::stream_created, uintptr_t(stream), flags);
+    report(ProgramEvent::stream_created, uintptr_t(stream),
+           flags | unsigned(stream->device) << DEVICE_SHIFT);
     return cudaSuccess;
 }
 
@@ -168,7 +181,7 @@ API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
         wait_for_blocking();
     else
         wait(queue_of(stream));
-    report(ProgramEvent::host_waits_stream, uintptr_t(stream));
+    report(ProgramEvent::host_waits_stream, observed(stream));
     return broken();
 }
 API cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -176,7 +189,7 @@ API cudaError_t cudaStreamQuery(cudaStream_t stream) {
     if (auto error = may_wait(stream)) return failed(error);
     if (!is_idle(queue_of(stream))) return cudaErrorNotReady;
     // All work is complete: the same as having waited.
-    report(ProgramEvent::host_waits_stream, uintptr_t(stream));
+    report(ProgramEvent::host_waits_stream, observed(stream));
     return broken();
 }
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
@@ -229,7 +242,7 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     found->recorder = recorder_of(stream);
     if (found->recorder) return cudaSuccess;
     auto reached = found->reached = new Moment;
-    report(ProgramEvent::event_recorded, uintptr_t(event), uintptr_t(stream));
+    report(ProgramEvent::event_recorded, uintptr_t(event), observed(stream));
     auto between = found->between;
     uint32_t number = between ? between->record() : 0;
     Work reach = [reached, between, number] {
@@ -281,7 +294,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
     auto *waits = known(stream);
     if (found->recorder && found->recorder->open && waits && !waits->recorder)
         waits->recorder = found->recorder;  // joins the capture
-    if (!capturing(stream)) report(ProgramEvent::stream_waits, uintptr_t(stream), uintptr_t(event));
+    if (!capturing(stream)) report(ProgramEvent::stream_waits, observed(stream), uintptr_t(event));
     if (auto between = found->between; between && !capturing(stream)) {
         uint32_t number = between->last();
         return failed(submit(stream, cudaGraphNodeTypeWaitEvent, [between, number] {

@@ -44,6 +44,8 @@ extern Table<Stream *> streams;  // by their handles
 extern std::atomic<int> recorders;  // most programs never begin one
 
 bool is_default(cudaStream_t stream);
+// The default streams of this device and of another one wait for each other.
+void join_default_streams(int device);
 Stream *known(cudaStream_t stream);  // null for none, and for a default stream
 cudaError_t valid(cudaStream_t stream);
 RecorderPtr recorder_of(cudaStream_t stream);  // null for none

@@ -9,7 +9,8 @@ namespace weft {
 
 struct Queue : Counted {
     ~Queue() override;
-    bool blocking;
+    bool blocking, legacy = false;
+    int device;
     TaskPtr first;  // under way, or waits; each task has the next one
     TaskPtr last;   // may be done
     size_t pending = 0;
@@ -77,17 +78,28 @@ static void *begin(void *queue) {
     return nullptr;
 }
 
-QueuePtr make_queue(bool blocking) {
+QueuePtr make_queue(bool blocking, int device) {
     QueuePtr made(new Queue);
-    made->blocking = blocking;
+    made->blocking = blocking, made->device = device;
     Lock guard(lock);
     queues[made.get()] = made.get();
     return made;
 }
 
-QueuePtr default_queue() {
-    static auto &made = *new QueuePtr(make_queue(true));
-    return made;
+QueuePtr default_queue(int device) {
+    static auto *made = new QueuePtr[MOST_DEVICES];
+    static auto &mutex = *new Mutex;
+    Lock guard(mutex);
+    if (!made[device]) {
+        made[device] = make_queue(true, device);
+        made[device]->legacy = true;
+    }
+    return made[device];
+}
+
+TaskPtr last_task(const QueuePtr &queue) {
+    Lock guard(lock);
+    return queue->last;
 }
 
 void close(const QueuePtr &queue) {
@@ -117,14 +129,13 @@ TaskPtr enqueue(const QueuePtr &queue, Work work, Array<TaskPtr> after) {
     wait_for_room(queue);
     TaskPtr task(new Task);
     task->work = std::move(work);
-    auto legacy = default_queue();
     Lock guard(lock);
     for (auto &each : after)
         if (each && !each->done) task->after.push_back(each);
     for (auto &row : queues) {
         auto *other = row.value;
         bool ordered = other != queue.get() && other->blocking && queue->blocking &&
-                       (queue == legacy || other == legacy.get());
+                       other->device == queue->device && (queue->legacy || other->legacy);
         if (ordered && other->last && !other->last->done) task->after.push_back(other->last);
     }
     (queue->first ? queue->last->next : queue->first) = task;
@@ -156,22 +167,16 @@ void wait(const TaskPtr &task) {
 }
 
 void wait(const QueuePtr &queue) {
-    TaskPtr last;
-    {
-        Lock guard(lock);
-        last = queue->last;
-    }
-    wait(last);
+    wait(last_task(queue));
 }
 
 // Waits for the work that streams have now: other threads of the host may submit more meanwhile.
-static void wait_for_present(bool blocking_only) {
+static void wait_for_present(const Callable<bool(const Queue &)> &counts) {
     Array<TaskPtr> present;
     {
         Lock guard(lock);
         for (auto &row : queues)
-            if (row.value->first && (row.value->blocking || !blocking_only))
-                present.push_back(row.value->last);
+            if (row.value->first && counts(*row.value)) present.push_back(row.value->last);
     }
     wait_until([&] {
         for (auto &task : present)
@@ -181,9 +186,19 @@ static void wait_for_present(bool blocking_only) {
     flush_prints();
 }
 
-void wait_for_blocking() { wait_for_present(true); }
+void wait_for_blocking() {
+    wait_for_present([device = current_device()](const Queue &queue) {
+        return queue.blocking && queue.device == device;
+    });
+}
 
-void wait_for_all() { wait_for_present(false); }
+void wait_for_device(int device) {
+    wait_for_present([device](const Queue &queue) { return queue.device == device; });
+}
+
+void wait_for_all() {
+    wait_for_present([](const Queue &) { return true; });
+}
 
 void wait_for_idle() {
     wait_until(all_idle);

@@ -75,14 +75,14 @@ void touched(int signal, siginfo_t *info, void *context) {
 
 Work watched(cudaStream_t stream, Work work) {
     if (!hooks) return work;
-    return [number = hooks->submitted(uint64_t(stream)), work = std::move(work)] {
+    return [number = hooks->submitted(observed(stream)), work = std::move(work)] {
         Running here(number);
         return work();
     };
 }
 
 Running::Running(cudaStream_t stream)
-    : Running(hooks ? hooks->submitted(uint64_t(stream)) : uint64_t(0)) {}
+    : Running(hooks ? hooks->submitted(observed(stream)) : uint64_t(0)) {}
 Running::Running(uint64_t number) : number(number) {
     if (!hooks) return;
     {

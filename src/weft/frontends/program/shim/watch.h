@@ -32,8 +32,10 @@ enum class ProgramEvent : int {
     stream_waits,         // stream, event
     host_waits_stream,    // stream
     host_waits_event,     // event
-    host_waits_all,
+    host_waits_device,    // device
     host_function,        // called by the work that runs
+    work_waits,           // event, by the work that runs
+    streams_joined,       // stream, stream: what follows in either waits for both
 };
 
 struct Hooks {
@@ -42,15 +44,25 @@ struct Hooks {
     void (*begins)(uint64_t work);
     void (*ends)(uint64_t work);
     void (*copied)(const Copy *copy);
-    void (*allocated)(const char *call, uint64_t address, uint64_t bytes, int kind);
+    void (*allocated)(const char *call, uint64_t address, uint64_t bytes, int kind, int device);
     void (*freed)(const char *call, uint64_t address, uint64_t bytes);
     void (*host_touched)(uint64_t address, int writes, uint64_t instruction);
+    // The work that runs reads and writes memory for a call, whose stack is given.
+    void (*accessed)(const char *call, uint64_t from, uint64_t bytes_from, uint64_t to,
+                     uint64_t bytes_to, void *const *frames, int count);
 };
 extern const Hooks *hooks;  // null: no observer
 
 template <class A = int, class B = int>
 void report(ProgramEvent what, A a = 0, B b = 0) {
     if (hooks) hooks->happened(int(what), uint64_t(a), uint64_t(b));
+}
+
+// A stream in reports. Each device has default streams of its own.
+constexpr int DEVICE_SHIFT = 8;
+inline uint64_t observed(cudaStream_t stream, int device = current_device()) {
+    bool own = uintptr_t(stream) <= uintptr_t(cudaStreamPerThread);
+    return uint64_t(stream) | uint64_t(own ? device : 0) << DEVICE_SHIFT;
 }
 
 // The work of a stream, with reports when it begins and ends.

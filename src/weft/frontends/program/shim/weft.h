@@ -153,6 +153,7 @@ using Work = Callable<cudaError_t()>;
 // `waits` returns when it is done, with its error.
 cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool waits = false);
 void wait_for_all();   // the host waits for the work that all streams have now
+void wait_for_device(int device);  // the same for the streams of a device
 void wait_for_idle();  // the host waits until no stream has any
 void when_idle(Callable<void()> act);  // as soon as no work is under way
 void flush_prints();  // what kernels have printed until now

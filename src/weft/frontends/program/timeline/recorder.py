@@ -31,7 +31,7 @@ _HAPPENED = {
     work_hooks.WAITS: timeline.WAITS,
     work_hooks.HOST_WAITS_STREAM: timeline.HOST_WAITS_STREAM,
     work_hooks.HOST_WAITS_EVENT: timeline.HOST_WAITS_EVENT,
-    work_hooks.HOST_WAITS_ALL: timeline.HOST_WAITS_ALL,
+    work_hooks.HOST_WAITS_DEVICE: timeline.HOST_WAITS_ALL,
 }
 """Reports of the library, and the activities that they are."""
 
@@ -130,7 +130,7 @@ class ProgramTimeline:
 
     # ---- memory -----------------------------------------------------------------------------
     @answers(0)
-    def allocated(self, call: bytes, address: int, nbytes: int, kind: int) -> None:
+    def allocated(self, call: bytes, address: int, nbytes: int, kind: int, device: int) -> None:
         with self._lock:
             if address not in self._memory:
                 insort(self._starts, address)
@@ -162,6 +162,13 @@ class ProgramTimeline:
     def launching(self) -> Any:
         """A context for a launch: it belongs to the stream of this thread's work."""
         return activity.on_stream(self._stream)
+
+    @answers(0)
+    def accessed(
+        self, call: bytes, source: int, read: int, to: int, written: int, frames: Any, count: int
+    ) -> None:
+        """Show a call of NCCL as work of its stream."""
+        self.computed(call.decode())
 
     def computed(self, name: str) -> None:
         """Record work that a library does in this thread's stream."""

@@ -147,3 +147,22 @@ API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_t strea
 API cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p) {
     return copy_3d("cudaMemcpy3D", p, nullptr, true);
 }
+
+// Between devices, which share an address space: only the numbers of the devices are checked.
+static cudaError_t copy_peer(const char *call, const cudaMemcpy3DPeerParms *p, cudaStream_t stream,
+                             bool waits) {
+    if (!p) return failed(cudaErrorInvalidValue);
+    int count = 0;
+    cudaGetDeviceCount(&count);
+    for (int device : {p->srcDevice, p->dstDevice})
+        if (device < 0 || device >= count) return failed(cudaErrorInvalidDevice);
+    cudaMemcpy3DParms same{p->srcArray, p->srcPos, p->srcPtr, p->dstArray, p->dstPos,
+                           p->dstPtr,   p->extent, cudaMemcpyDeviceToDevice};
+    return copy_3d(call, &same, stream, waits);
+}
+API cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *p) {
+    return copy_peer("cudaMemcpy3DPeer", p, nullptr, true);
+}
+API cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *p, cudaStream_t stream) {
+    return copy_peer("cudaMemcpy3DPeerAsync", p, stream, false);
+}

@@ -1,0 +1,1 @@
+"""Starts programs: their processes, and the file that a linked program begins with."""
