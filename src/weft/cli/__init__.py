@@ -30,6 +30,7 @@ from weft.errors import Error, OutOfMemory
 from weft.tasks.ended import ProgramEnded
 
 _NAME = 200  # characters of a file's name that a message shows
+_WORDS = "weft.words"  # the key of the command line's words in click's context
 
 
 def _modules(folders: Sequence[str], package: str) -> Iterator[tuple[str, str]]:
@@ -68,8 +69,12 @@ class _Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         return super().resolve_command(ctx, _joined(args))
 
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        ctx.meta[_WORDS] = [*args]  # click keeps them under names that its releases change
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        json = _asks_for_json([*ctx._protected_args, *ctx.args])
+        json = _asks_for_json(ctx.meta[_WORDS])
         try:
             with show.warned():
                 return super().invoke(ctx)
