@@ -107,3 +107,18 @@ def test_the_packages_are_those_that_weft_depends_on() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = [re.match(r"[\w-]+", one)[0] for one in project["dependencies"]]
     assert list(bug_report.PACKAGES) == needed
+
+
+def test_a_file_that_ends_the_process(home: Path) -> None:
+    (home / "ends.py").write_text("import os\nos._exit(3)\n")
+    done = run("ends.py")
+    assert done.exit_code == 1 and "got: exit code 3" in done.stderr
+    assert "`weft run ends.py` shows its whole output" in done.stderr
+
+
+def test_a_program_that_fails(home: Path) -> None:
+    (home / "fails.cu").write_text("int main() { return 3; }  // no kernel\n")
+    done = run("fails.cu", "--json")
+    failure = json.loads(done.stdout)["failure"]
+    assert (failure["kind"], failure["what"]) == ("exit code", "the program ended with 3")
+    assert "return 3" in failure["sources"]["fails.cu"]
