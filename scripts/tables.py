@@ -21,6 +21,7 @@ import accuracy_plot
 import api_document
 import conformance_tables
 import course_figures
+import install_sizes
 import ladder_tables
 import model_tables
 import network_tables
@@ -273,6 +274,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in quantised_times.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in ring_tables.TABLES.items()},
     "coverage": coverage_table,
+    "install_sizes": lambda: install_sizes.sizes(table),
     "suites": lambda: test_tables.suites(table),
     "slowest_tests": lambda: test_tables.slowest(table),
     "devices": devices_table,

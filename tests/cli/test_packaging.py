@@ -26,7 +26,8 @@ TEXTS = [
 
 def test_the_name_of_the_distribution() -> None:
     assert PROJECT["name"] == DISTRIBUTION == "weft-gpu"
-    assert PROJECT["scripts"] == {"weft": "weft.__main__:main"}
+    main = "weft.__main__:main"
+    assert PROJECT["scripts"] == {"weft": main, DISTRIBUTION: main}  # `uvx weft-gpu tour`
 
 
 def test_nothing_installs_the_other_weft() -> None:

@@ -30,6 +30,7 @@ from weft.errors import Error, OutOfMemory
 from weft.tasks.ended import ProgramEnded
 
 _NAME = 200  # characters of a file's name that a message shows
+_WORDS = "weft.words"  # the key of the command line's words in click's context
 
 
 def _modules(folders: Sequence[str], package: str) -> Iterator[tuple[str, str]]:
@@ -47,7 +48,7 @@ NAMES = list(MODULES)
 
 
 @functools.cache
-def _command(name: str) -> Any:
+def command(name: str) -> Any:
     """The click command of a verb."""
     verb = importlib.import_module(MODULES[name])
     alone = typer.Typer(add_completion=False)
@@ -63,13 +64,17 @@ class _Verbs(TyperGroup):
         super().__init__(**{**options, "commands": names})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _command(cmd_name) if cmd_name in NAMES else None
+        return command(cmd_name) if cmd_name in NAMES else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         return super().resolve_command(ctx, _joined(args))
 
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        ctx.meta[_WORDS] = [*args]  # click keeps them under names that its releases change
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        json = _asks_for_json([*ctx._protected_args, *ctx.args])
+        json = _asks_for_json(ctx.meta[_WORDS])
         try:
             with show.warned():
                 return super().invoke(ctx)
@@ -96,7 +101,7 @@ def _asks_for_json(words: Sequence[str]) -> bool:
     if not words or words[0] not in NAMES or "--json" not in words:
         return False
     own = words[: words.index("--")] if "--" in words else words
-    return "--json" in own and any(p.name == "json" for p in _command(words[0]).params)
+    return "--json" in own and any(p.name == "json" for p in command(words[0]).params)
 
 
 def report(error: BaseException, *, json: bool = False) -> int:

@@ -41,7 +41,7 @@ _ROOMY = 100  # terminals at least this wide get padding between columns
 
 
 def console() -> Console:
-    """Standard output. Colours are printed on a terminal only."""
+    """Standard output. Colours are printed on a terminal only, or where FORCE_COLOR is set."""
     width = None if sys.stdout.isatty() else _PIPE_COLUMNS
     return Console(highlight=False, markup=False, width=width)
 
@@ -72,14 +72,15 @@ def line(text: str = "", style: str = "") -> None:
 
 
 def code(text: str, language: str) -> None:
-    """Print a program as it is, with colours on a terminal."""
-    if not sys.stdout.isatty():
+    """Print a program as it is, with colours where the console has any."""
+    out = console()
+    if out.color_system is None or out.no_color:
         sys.stdout.write(text)
         return
     from rich.syntax import Syntax  # its lexers take long to import
 
     colours = Syntax("", language, theme="ansi_dark", background_color="default")
-    console().print(colours.highlight(text), soft_wrap=True)  # a Syntax would cut long lines
+    out.print(colours.highlight(text), soft_wrap=True)  # a Syntax would cut long lines
 
 
 def blocks(report: Iterable[Block]) -> None:

@@ -148,6 +148,8 @@ _OUTPUTS = ("ProgramLog", "PTX", "CUBIN", "LTOIR")
 _NAME = "libnvrtc.so.13"
 _WHEEL = os.path.join("nvidia", "cu13", "lib", _NAME)
 """The path of the wheel's library, in a folder of `sys.path`."""
+_BUILTINS = "libnvrtc-builtins.so.13.0"
+"""A part of NVRTC that its release 13.0 does not find beside itself; later ones do."""
 _PROGRAM, _OUT = c_void_p, POINTER(c_void_p)
 _FUNCTIONS: dict[str, list[type]] = {
     "nvrtcVersion": [POINTER(c_int), POINTER(c_int)],
@@ -186,6 +188,8 @@ def _loaded() -> ctypes.CDLL:
             return ctypes.CDLL(_NAME, os.RTLD_NOLOAD | os.RTLD_NOW)
         for folder in sys.path:
             if os.path.isfile(path := os.path.join(folder, _WHEEL)):
+                if os.path.isfile(part := os.path.join(os.path.dirname(path), _BUILTINS)):
+                    ctypes.CDLL(part)
                 return ctypes.CDLL(path)
     from cuda.pathfinder import load_nvidia_dynamic_lib
 

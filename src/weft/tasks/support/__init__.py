@@ -1,0 +1,1 @@
+"""Tasks for users who need help: reports of bugs."""
