@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.distributed.blocks import Ring, check_layout, parts_of
 from weft.errors import ArgumentError
-from weft.values.ring import RingSchedule, RingStep
+from weft.values.time.ring import RingSchedule, RingStep
 
 DRAWN = 4
 """Rows of a shard in the picture at most."""

@@ -9,7 +9,7 @@ from importlib.resources import files
 import jinja2
 
 from weft.report.words import Block, Table
-from weft.values.ring import RingSchedule, RingStep
+from weft.values.time.ring import RingSchedule, RingStep
 
 COLOURS = (
     "#4269d0", "#efb118", "#3ca951", "#ff725c", "#a463f2", "#97bbf5", "#9c6b4e", "#6cc5b0",
