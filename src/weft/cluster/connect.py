@@ -1,0 +1,143 @@
+"""Join a Ray cluster by its address, or start Ray on this machine.
+
+Ray retries for a minute or longer where nothing answers. So the address is tried first, by a
+connection and then by Ray's own health check in a process that is ended after LIMIT seconds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.errors import ArgumentError, Error, MissingDependency
+from weft.installation import pip_install
+
+LOCAL = "local"
+LIMIT = 20.0
+"""Seconds in which the head of a cluster must answer."""
+ADDRESSES = "HOST:PORT of the head node, auto for the cluster of this machine, or local"
+_STORE = 80 * 2**20
+"""Bytes of Ray's object store: tasks and results are small."""
+
+
+@contextmanager
+def connect(address: str, workers: int | None = None, limit: float = LIMIT) -> Iterator[Any]:
+    """Give the module `ray`, connected to a cluster inside.
+
+    address  "local" starts Ray on this machine, with `workers` CPUs; "auto" or "HOST:PORT" joins
+    limit    seconds in which the cluster must answer
+    """
+    ray = _ray()
+    if ray.is_initialized():
+        raise Error("this process is connected to a Ray cluster already", next="ray.shutdown()")
+    if address == LOCAL:
+        with _started(ray, workers):
+            yield ray
+        return
+    _require_answer(address, limit)
+    _init(ray, address, dict(address=address))
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def cores() -> int:
+    """The CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "ray":
+            raise
+        raise MissingDependency(
+            "work on a cluster needs Ray", got=str(error), next=pip_install("ray")
+        ) from None
+
+
+@contextmanager
+def _started(ray: Any, workers: int | None) -> Iterator[None]:
+    """Run Ray on this machine inside; its processes and files are gone afterwards."""
+    folder = tempfile.mkdtemp(prefix="weft-ray-")
+    try:
+        settings = dict(
+            address=LOCAL,
+            num_cpus=workers or cores(),
+            include_dashboard=False,
+            object_store_memory=_STORE,
+            _temp_dir=folder,
+        )
+        _init(ray, LOCAL, settings)
+        yield
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _init(ray: Any, address: str, settings: dict[str, Any]) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # weft sends nothing to anybody
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **settings)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        ray.shutdown()
+        raise _refused(address, error) from None
+
+
+def _refused(address: str, error: Exception) -> Error:
+    """The error for a cluster that does not take this process."""
+    said = " ".join(str(error).split())[:600] or type(error).__name__
+    if "ersion mismatch" in said:
+        return Error(
+            "the cluster runs another version of Python or Ray",
+            where=f"--ray {address}",
+            got=said,
+            next="install the same versions on all nodes and on this machine",
+        )
+    return Error(
+        "the Ray cluster cannot be used from here",
+        where=f"--ray {address}",
+        got=said,
+        next="run the command on a node of the cluster: ray start --address=HOST:PORT",
+    )
+
+
+# ---- addresses ---------------------------------------------------------------------------------
+def _require_answer(address: str, limit: float) -> None:
+    """Raise unless the head of a cluster answers at an address."""
+    if address == "auto":
+        return  # Ray reads the address of this machine's cluster from a file, or refuses at once
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise ArgumentError("--ray cannot be read", got=address, allowed=ADDRESSES)
+    try:
+        socket.create_connection((host, int(port)), timeout=min(5.0, limit)).close()
+    except (OSError, OverflowError) as error:
+        raise _silent(address, str(error)) from None
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise _silent(address, f"no answer in {limit:.0f} s") from None
+    if done.returncode:
+        raise _silent(address, "an answer that is not Ray's")
+
+
+def _silent(address: str, reason: str) -> Error:
+    return Error(
+        "no Ray cluster answers at this address",
+        where=f"--ray {address}",
+        got=reason,
+        allowed=ADDRESSES,
+        next="`ray status` on the head node prints its address",
+    )
