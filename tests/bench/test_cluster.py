@@ -18,7 +18,7 @@ import pool_tasks
 import weft
 from weft.cli import app
 from weft.cluster import spread
-from weft.cluster.connect import connect
+from weft.cluster.connect import PATIENT, connect
 from weft.cluster.team import team
 from weft.ops.core import choose, library
 from weft.ops.sweep import run, tune, whole, worker
@@ -40,7 +40,8 @@ def address() -> Iterator[str]:
     for module in (cluster_tasks, pool_tasks):
         ray.cloudpickle.register_pickle_by_value(module)
     node = {"num_cpus": CPUS, "num_gpus": GPUS, "object_store_memory": 80 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    more = {"include_dashboard": False, "_system_config": PATIENT}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, **more})
     yield cluster.address
     cluster.shutdown()
 
@@ -51,7 +52,7 @@ def steps(total: int, name: str) -> Any:
 
 def test_tasks_are_spread_and_repeated(address: str) -> None:
     told: list[str] = []
-    tasks = ["1", "die", "again", "part", "break", "2"]
+    tasks = ["1", "die", "again", "part", "break", "2", "raise"]
     with connect(address) as module, team(module, None) as staff:
         assert staff.kinds == [""] and len(staff.hired) == CPUS
         start = cluster_tasks.start
@@ -63,13 +64,17 @@ def test_tasks_are_spread_and_repeated(address: str) -> None:
     values = [found[i] and found[i].value for i in range(len(tasks))]
     assert values[:4] == ["did 1", None, "did it again", "did the rest"]
     assert values[4].startswith("broke") and values[5] == "did 2"
+    assert values[6] is None
     host = told[0].split()[3]
     ended = f"a worker on {host} ended at"
+    failed = f"a worker on {host} failed (ValueError: no such task)"
     assert sorted(told) == [
         f"{ended} die",
         f"{ended} die; die has ended two and is left out",
         f"{ended} part, the part",
         f"{ended} part, the part; the part has ended two and is left out",
+        f"{failed} at raise",
+        f"{failed} at raise; raise has ended two and is left out",
     ]
 
 
@@ -82,7 +87,6 @@ def test_a_worker_that_hangs_or_cannot_start(address: str) -> None:
             )
         )
         assert found == {0: None} and len(told) == 2 and "took longer than 0 s at hang" in told[0]
-        staff.hire()
         with pytest.raises(weft.Error, match="a worker of the cluster cannot start") as caught:
             list(spread.run(["1"], staff=staff, start=cluster_tasks.fail))
         assert "no such library" in caught.value.got

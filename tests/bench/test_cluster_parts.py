@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,23 @@ def test_a_silent_address_is_refused_in_time() -> None:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(weft.Error, match="no answer in 1 s"), connect(address, limit=1.0):
             raise AssertionError("it must not connect")
+
+
+def test_another_server_is_refused() -> None:
+    pytest.importorskip("ray", reason="Ray has no wheel for this machine")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(weft.Error, match="an answer that is not Ray's"), connect(address):
+            raise AssertionError("it must not connect")
+        thread.join()
 
 
 class Nodes:

@@ -40,6 +40,8 @@ def _do(task: str) -> Answer:
         os._exit(1)
     if task == "break":
         return Answer(f"broke {os.getpid()}", broken=True)
+    if task == "raise":
+        raise ValueError("no such task")
     if task == "again":
         return Answer(again="it again", broken=True)
     return Answer(f"did {task}")

@@ -38,18 +38,23 @@ def run(
     """
     work = _Spread(tasks, staff, start, kinds, patience, tell)
     end = time.monotonic() + limit
-    for one in staff.hired:
+    staff.complete()
+    for one in [w for w in staff.hired if w.call is None]:
         work.begin(one)
-    while work.unfinished:
-        if stop():
-            end = min(end, time.monotonic())
-        if time.monotonic() >= end:
-            work.todo.clear()
-        if time.monotonic() >= end + GRACE:
-            return
-        work.give()
-        yield from work.given_up()
-        yield from work.heard()
+    try:
+        while work.unfinished:
+            if stop():
+                end = min(end, time.monotonic())
+            if time.monotonic() >= end:
+                work.todo.clear()
+            if time.monotonic() >= end + GRACE:
+                return
+            work.give()
+            yield from work.given_up()
+            yield from work.heard()
+    finally:
+        for one in [w for w in staff.hired if w.call is not None]:
+            staff.dismiss(one)
 
 
 class _Spread:
@@ -143,6 +148,9 @@ class _Spread:
             answer: Answer = self.staff.ray.get(one.call)
         except self.staff.ray.exceptions.RayActorError:
             yield from self._lost(one, "ended")
+            return
+        except self.staff.ray.exceptions.RayError as error:  # the task has raised it
+            yield from self._lost(one, f"failed ({str(error).strip().splitlines()[-1]})")
             return
         number, one.number, one.call, one.until = one.number, -1, None, math.inf
         if answer.again is not None:

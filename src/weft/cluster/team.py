@@ -14,8 +14,8 @@ from typing import Any
 from weft.cluster import worker as remote
 from weft.errors import ArgumentError, Error, MissingDependency
 
-START = 120.0
-"""Seconds in which workers must have started; a cold node imports PyTorch in a minute."""
+START = 600.0
+"""Seconds in which workers must have started; a cold or busy node imports PyTorch in minutes."""
 GPU, CPU = "GPU", "CPU"
 About = Callable[[], dict[str, str]]
 """Describes the device of a worker there; "gpu" is its name."""
@@ -41,11 +41,12 @@ class Hired:
 class Team:
     """The workers of one command.
 
+    size   of the complete team
     about  describes the GPU of a worker; None for workers that use a CPU each
     """
 
-    def __init__(self, ray: Any, about: About | None) -> None:
-        self.ray, self.about = ray, about
+    def __init__(self, ray: Any, size: int, about: About | None) -> None:
+        self.ray, self.size, self.about = ray, size, about
         self.own = remote.facts()
         ray.cloudpickle.register_pickle_by_value(remote)
         self._worker = ray.remote(remote.Worker)
@@ -75,6 +76,11 @@ class Team:
         one.call = actor.hello.remote()
         self.hired.append(one)
         return one
+
+    def complete(self) -> None:
+        """Ask for workers in the place of those that have been dismissed."""
+        for _ in range(len(self.hired), self.size):
+            self.hire()
 
     def dismiss(self, one: Hired) -> None:
         """End a worker, also one that hangs."""
@@ -109,10 +115,9 @@ def team(ray: Any, workers: int | None, about: About | None = None) -> Iterator[
         raise ArgumentError(
             "the cluster has fewer GPUs than workers", got=f"--workers {workers}", allowed=str(most)
         )
-    staff = Team(ray, about)
+    staff = Team(ray, workers or most, about)
     try:
-        for _ in range(workers or most):
-            staff.hire()
+        staff.complete()
         _introduce(staff)
         yield staff
     finally:
@@ -149,6 +154,7 @@ def _introduce(staff: Team) -> None:
                 waiting[one.call] = one
     for one in waiting.values():
         staff.dismiss(one)
+    staff.size = len(staff.hired)
     if not staff.hired:
         raise Error(
             f"no worker of the cluster has started in {START:.0f} s",
