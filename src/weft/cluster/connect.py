@@ -96,7 +96,7 @@ def _started(ray: Any, workers: int | None) -> Iterator[None]:
 
 
 def _init(ray: Any, address: str, settings: dict[str, Any]) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # weft sends nothing to anybody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no reports to Ray's authors
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", **settings)
     except (

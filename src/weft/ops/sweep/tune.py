@@ -65,7 +65,7 @@ def measured(call: Call, device: str, clock: Clock, seed: int) -> tuple[Tuned, s
     candidates = (choice.used, *choice.others)
     made = [_runner(c, inputs, torch.device(device)) for c in candidates]
     works = [run for run in made if not isinstance(run, str)]
-    notes.note("")  # they have run; a crash in turns is nobody's
+    notes.note("")  # all have run: no single candidate causes a later crash
     # Timed together, so that all candidates run at the same clock.
     seconds = iter(clock(works) if works else [])
     rows = tuple(
