@@ -49,7 +49,7 @@ def steps(total: int, name: str) -> Any:
     return nullcontext(lambda what: None)
 
 
-def test_tasks_are_spread_and_repeated(address: str) -> None:
+def test_tasks_are_spread_and_repeated(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     told: list[str] = []
     tasks = ["1", "die", "again", "part", "break", "2", "raise"]
     with connect(address) as module, team(module, None) as staff:
@@ -60,6 +60,7 @@ def test_tasks_are_spread_and_repeated(address: str) -> None:
         assert not list(late)
         assert module.is_initialized()
     assert not module.is_initialized()
+    assert capsys.readouterr().out == "", "Ray's messages are no results"
     values = [found[i] and found[i].value for i in range(len(tasks))]
     assert values[:4] == ["did 1", None, "did it again", "did the rest"]
     assert values[4].startswith("broke") and values[5] == "did 2"

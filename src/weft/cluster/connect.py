@@ -10,9 +10,10 @@ import importlib
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from weft.errors import ArgumentError, Error, MissingDependency
@@ -47,16 +48,11 @@ def connect(address: str, workers: int | None = None, limit: float = LIMIT) -> I
     ray = _ray()
     if ray.is_initialized():
         raise Error("this process is connected to a Ray cluster already", next="ray.shutdown()")
-    if address == LOCAL:
-        with _started(ray, workers):
-            yield ray
-        return
-    _require_answer(address, limit)
-    _init(ray, address, dict(address=address))
-    try:
+    # Ray prints about workers that end to standard output, which belongs to the command's result.
+    local = address == LOCAL
+    joined = _started(ray, workers) if local else _joined(ray, address, limit)
+    with redirect_stdout(sys.stderr), joined:
         yield ray
-    finally:
-        ray.shutdown()
 
 
 def cores() -> int:
@@ -73,6 +69,17 @@ def _ray() -> Any:
         raise MissingDependency(
             "work on a cluster needs Ray", got=str(error), next=pip_install("ray")
         ) from None
+
+
+@contextmanager
+def _joined(ray: Any, address: str, limit: float) -> Iterator[None]:
+    """Be a driver of a cluster inside."""
+    _require_answer(address, limit)
+    _init(ray, address, dict(address=address))
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 @contextmanager
