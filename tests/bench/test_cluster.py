@@ -26,7 +26,13 @@ from weft.tasks.cluster import bench
 from weft.tasks.cluster import tune as cluster_tune
 from weft.tasks.cluster.gpus import ClusterOptions
 
-pytestmark = [pytest.mark.sim, pytest.mark.xdist_group("ray")]
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.xdist_group("ray"),
+    # Ray leaves sockets and processes of its own to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 CPUS = GPUS = 2
 
 
@@ -118,7 +124,7 @@ def test_a_deadly_candidate_and_unequal_gpus(
     request = function.request(*function.bound([draw.seeded(1).normal(3, 300)], {}))
     assert kept[choose.key(request)] == "long rows" and len(kept) == 2
     assert told[0].startswith("the cluster has unequal GPUs (1 x Fake ")
-    assert sum("candidate 'deadly' has ended two and is left out" in text for text in told) == 1
+    assert any("candidate 'deadly' has ended two and is left out" in text for text in told)
     assert not list(tmp_path.glob("cluster/*")), "a complete job leaves no journal"
 
 

@@ -30,8 +30,10 @@ PATIENT = {
     "health_check_initial_delay_ms": 60_000,
     "health_check_period_ms": 10_000,
     "health_check_timeout_ms": 60_000,
+    "worker_niceness": 0,
 }
-"""Settings of a Ray on this machine, whose cores may be busy: slow is not dead."""
+"""Settings of a Ray on this machine, whose cores may be busy: slow is not dead, and workers have
+the priority of the command that starts them."""
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """The first bytes of an HTTP/2 client: the preface and an empty frame of settings."""
 _SETTINGS = 4
