@@ -167,8 +167,8 @@ def module_text(packs: Sequence[Pack], *, host: bool = False) -> str:
 
 def _host_module(packs: Sequence[Pack], folder: Path) -> ctypes.CDLL:
     source, library = folder / "host.cpp", folder / "host.so"
-    source.write_text(module_text(packs, host=True))
-    subprocess.run([*GXX, "-o", library, source], check=True, capture_output=True, text=True)
+    source.write_text(module_text(packs, host=True), encoding="utf-8")
+    subprocess.run([*GXX, "-o", library, source], check=True, capture_output=True, encoding="utf-8")
     host = ctypes.CDLL(str(library))
     for i in range(len(packs)):
         getattr(host, f"pack{i}").argtypes = [
