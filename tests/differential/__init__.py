@@ -1,1 +1,1 @@
-"""Random CUDA C++ on the simulator against the same program compiled by g++: `run.py` runs it."""
+"""Random CUDA C++ on the simulator against the same program compiled by g++: `weft fuzz`."""

@@ -6,25 +6,30 @@ A failure prints the smallest program and the command that runs it again.
 from __future__ import annotations
 
 import json
-import math
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from differential import report
-from differential.batch import PACK, SHAPES
-from differential.collectives import COLLECTIVES
-from differential.execute import Finding, Pack, execute
-from differential.generate import generate
-from differential.minimise import candidates, minimise
-from differential.nodes import Decl, Node, block, const
-from differential.operations import OPS
-from differential.run import Run
 from limits import PROCESS_SECONDS
+from weft.cli import app
+from weft.fuzz import findings
+from weft.fuzz.batch import PACK, SHAPES
+from weft.fuzz.collectives import COLLECTIVES
+from weft.fuzz.execute import Finding, Pack, execute
+from weft.fuzz.generate import generate
+from weft.fuzz.minimise import candidates, minimise
+from weft.fuzz.nodes import Decl, Node, block, const
+from weft.fuzz.operations import OPS
+from weft.tasks.cluster.fuzz import FuzzOptions, fuzz, written
 
 pytestmark = [
     pytest.mark.sim,
@@ -39,12 +44,14 @@ DEFAULT, SLOW, PROGRAMS = 2, 380, 12
     "number",
     [*range(DEFAULT), *(pytest.param(i, marks=pytest.mark.slow) for i in range(DEFAULT, SLOW))],
 )
-def test_random_programs(number: int, seed: str) -> None:
+def test_random_programs(number: int, seed: str, tmp_path: Path) -> None:
     """In a process of its own, which a crash ends and whose memory is given back."""
-    run = Run(int(seed), PROGRAMS * number, PROGRAMS, smaller=2)
-    run.until(math.inf, jobs=1)
-    assert run.done == PROGRAMS
-    said = [report.text(found) for found in run.findings.values()]
+    options = FuzzOptions(PROGRAMS, int(seed), PROGRAMS * number, minimise=2, workers=1)
+    fuzzed = fuzz(
+        replace(options, out=tmp_path), lambda total, name: nullcontext(lambda what: None)
+    )
+    assert fuzzed.programs == PROGRAMS
+    said = [findings.text(found) for found in fuzzed.findings]
     assert not said, f"{len(said)} of {PROGRAMS} programs\n" + "\n".join(said)
 
 
@@ -77,8 +84,24 @@ def test_a_difference_is_found_and_cut_down() -> None:
     assert finding.kind == "bits" and "planted differs in 33 of 33 threads" in finding.text
     smallest = minimise(finding)
     assert smallest.program.size <= 5 < finding.program.size
-    said = report.text(report.record(finding, smallest))
+    said = findings.text(findings.record(finding, smallest))
     assert "planted = (u32)ON_DEVICE;" in said and "__global__" in said
+
+
+def test_a_finding_is_written_to_a_folder(tmp_path: Path) -> None:
+    finding = _planted()
+    record = findings.record(finding, finding)
+    folder = written(tmp_path, record)
+    assert folder == tmp_path / "seed-0-program-15"
+    again = "weft fuzz --seed 0 --first 15 --programs 1"
+    assert (folder / "finding.txt").read_text("utf-8").endswith(f"\n{again}\n")
+    assert json.loads((folder / "finding.json").read_text("utf-8")) == record
+    assert "__global__" in (folder / "program.cu").read_text("utf-8")
+    assert "__global__" not in (folder / "program.cpp").read_text("utf-8")
+    crash = written(tmp_path, findings.crash(7, 48, 12))
+    assert [file.name for file in sorted(crash.iterdir())] == ["finding.json", "finding.txt"]
+    said = (crash / "finding.txt").read_text("utf-8")
+    assert "programs 48 to 59" in said and "--seed 7 --first 48 --programs 12" in said
 
 
 def test_the_host_keeps_the_sign_of_zero() -> None:
@@ -99,8 +122,36 @@ def test_smaller_programs_are_programs(seed: str) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("run.py")), "--seed", "3"]
-    command += ["--programs", str(PACK), "--jobs", "1", "--json", str(tmp_path / "summary.json")]
-    subprocess.run(command, check=True, capture_output=True, timeout=PROCESS_SECONDS)
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["programs"] == PACK and summary["findings"] == []
+    words = ["--seed", "3", "--first", "5", "--programs", "2", "--workers", "1", "--json"]
+    result = CliRunner().invoke(app, ["fuzz", *words, "--out", str(tmp_path / "found")])
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert summary["programs"] == summary["wanted"] == PACK and summary["findings"] == []
+    assert summary["seed"] == 3 and not summary["interrupted"]
+    assert not (tmp_path / "found").exists()
+
+
+def test_no_program_is_begun_after_the_limit() -> None:
+    result = CliRunner().invoke(app, ["fuzz", "--minutes", "0", "--workers", "1"])
+    assert result.exit_code == 0, result.output
+    assert "0 of 480 programs of seed" in result.stdout and "no difference" in result.stdout
+
+
+def test_without_a_host_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = CliRunner().invoke(app, ["fuzz"])
+    assert result.exit_code == 1 and "weft fuzz needs g++" in result.stderr
+
+
+def test_ctrl_c_ends_with_a_summary(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "weft", "fuzz", "--programs", "4000", "--workers", "1"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as run:
+        end = time.monotonic() + PROCESS_SECONDS
+        while not list(tmp_path.glob("weft-fuzz-*/*")) and time.monotonic() < end:
+            time.sleep(0.05)  # until a worker has made the folder of its first programs
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate(timeout=PROCESS_SECONDS)
+    assert run.returncode == 130
+    assert "interrupted after 0 of 4000 programs" in said
+    assert not list(tmp_path.iterdir())

@@ -23,7 +23,8 @@ from folders import ROOT
 from pool_tasks import clock
 from weft import progress
 from weft.cli import app, show
-from weft.ops.sweep import compiled, gpu, host, pool, run, whole, worker
+from weft.cluster import processes
+from weft.ops.sweep import compiled, gpu, host, run, whole, worker
 from weft.ops.sweep.case import arguments
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.gpu_lock import GpuLock
@@ -96,7 +97,8 @@ def test_processes_measure_the_same_calls(tmp_path: Path) -> None:
     job = worker.SweepJob(tmp_path, "cpu", None, clock=clock)
     told: list[str] = []
     batch = whole.drawn(case("add"), SEED, COUNT, MOST)
-    (one,) = whole.sweep([batch], job, 2, report=told.append)
+    pool = functools.partial(processes.run, jobs=2)
+    (one,) = whole.sweep([batch], job, pool, report=told.append)
     assert [r.call for r in one.results] == [str(c) for c in batch.calls]
     assert one.mean == pytest.approx(1.5) and not one.wrong and len(told) == 3
 
@@ -159,11 +161,11 @@ def test_a_broken_process_is_replaced_and_the_peer_left_out() -> None:
             raise Broken(result, self.who)
 
     task, meter = worker.Task(add.name, call, 1), Meter()
-    again = pool.Answer(again=worker.Task("add", call, 1, result.failed), broken=True)
+    again = processes.Answer(again=worker.Task("add", call, 1, result.failed), broken=True)
     assert worker.measured(meter, task) == again  # type: ignore[arg-type]
     Meter.who = "reference"
     result.failed["reference"] = "misaligned"
-    assert worker.measured(meter, task) == pool.Answer(result, broken=True)  # type: ignore[arg-type]
+    assert worker.measured(meter, task) == processes.Answer(result, broken=True)  # type: ignore[arg-type]
 
 
 def test_slow_calls_are_timed_again(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,24 +283,26 @@ def test_the_turn_ends_after_an_error(tmp_path: Path) -> None:
 def test_the_pool_survives_its_processes() -> None:
     """Each kind of failure costs its own task; a task that comes again is done elsewhere."""
     tasks = ["1", "die", "2", "hang", "break", "again", "3"]
-    answers = dict(pool.run(tasks, 2, pool_tasks.start, patience=4.0))
+    answers = dict(processes.run(tasks, 2, pool_tasks.start, patience=4.0))
     values = [a and a.value for a in (answers[i] for i in range(len(tasks)))]
     assert values == ["did 1", None, "did 2", None, "broke", "did it again", "did 3"]
 
 
 def test_the_pool_stops_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a task that is not finished nor those that are not begun keep it."""
-    monkeypatch.setattr(pool, "GRACE", 0.1)
+    monkeypatch.setattr(processes, "GRACE", 0.1)
     seen: list[Any] = []
-    for _, answer in pool.run(["1", "hang", "2"], 1, pool_tasks.start, stop=lambda: bool(seen)):
+    for _, answer in processes.run(
+        ["1", "hang", "2"], 1, pool_tasks.start, stop=lambda: bool(seen)
+    ):
         seen.append(answer and answer.value)
     assert seen == ["did 1"]
-    assert not list(pool.run(["1"], 1, pool_tasks.start, limit=0.0))
+    assert not list(processes.run(["1"], 1, pool_tasks.start, limit=0.0))
 
 
 def test_a_process_that_cannot_start() -> None:
     with pytest.raises(weft.Error, match="ended while it started"):
-        next(pool.run(["1"], 1, pool_tasks.fail))
+        next(processes.run(["1"], 1, pool_tasks.fail))
 
 
 def test_every_row_of_host_times_calls_both(monkeypatch: pytest.MonkeyPatch) -> None:

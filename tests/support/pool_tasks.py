@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.ops.sweep.pool import Answer
+from weft.cluster.processes import Answer
 
 
 def clock(contenders: Sequence[Any]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Options that `weft bench ops` and `weft bench models` share."""
+"""Options that `weft tune`, `weft fuzz`, `weft bench ops` and `weft bench models` share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from weft.cli import show
+from weft.errors import ArgumentError
+from weft.tasks.cluster.gpus import ClusterOptions
 
 Seed = Annotated[int, typer.Option(help="Seed of the calls.")]
 Compile = Annotated[bool, typer.Option(help="Also time torch.compile.")]
@@ -25,3 +29,21 @@ Below = Annotated[
 Record = Annotated[
     Path | None, typer.Option("--record", "--out", help="Append the result to this file.")
 ]
+Ray = Annotated[
+    str,
+    typer.Option(help="Spread over a Ray cluster: HOST:PORT or auto. local: start Ray here."),
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Worker processes. Default: one per GPU, or per CPU.", min=1)
+]
+
+
+def cluster(ray: str, workers: int | None) -> ClusterOptions | None:
+    """The cluster that the options name, if any."""
+    if ray:
+        return ClusterOptions(ray, workers, show.warning)
+    if workers is not None:
+        raise ArgumentError(
+            "--workers needs a cluster", got=f"--workers {workers}", allowed="with --ray ADDRESS"
+        )
+    return None

@@ -17,6 +17,12 @@ BACKENDS = ("cudnn", "flash")
 LISTED = ("call", "kind", "GFLOP", "MB", "least µs", "bound", "tensors")
 
 
+def of_gpu(times: ModelTimes) -> Iterator[Block]:
+    """The summary under the name of the GPU."""
+    yield f"\n{times.gpu}", "bold"
+    yield from summary(times)
+
+
 def summary(times: ModelTimes) -> Iterator[Block]:
     """One row per group of calls, the worst calls by each clock, and what went wrong."""
     if any(t.result.seconds for t in times.times):

@@ -24,7 +24,8 @@ def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> Iterator[Block
         "dim",
     )
     for one in swept:
-        yield f"\n{one.op}, seed {one.seed}: the worst calls", "bold"
+        on = f" on {one.gpu}" if one.gpu else ""
+        yield f"\n{one.op}, seed {one.seed}{on}: the worst calls", "bold"
         rows = [(f"{r.ratio:.2f} x", r.call, r.plan, *_times(r.seconds)) for r in one.worst()]
         yield Table(WORST, rows, ("ratio", *WORST[3:]))
         for result in one.results:
@@ -63,7 +64,7 @@ def _row(one: Swept, times: Sequence[HostTime]) -> list[str]:
     host = [t for t in times if t.op == one.op]
     results, worst = one.results, one.worst(1)
     return [
-        one.op,
+        f"{one.op} on {one.gpu}" if one.gpu else one.op,
         str(len(results)),
         str(sum("compile" in r.seconds for r in results)),
         f"{one.mean:.2f} x",

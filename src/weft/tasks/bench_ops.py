@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
+import functools
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.cluster import processes
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.ops.core import bind
 from weft.tasks.climb import Steps
+from weft.tasks.cluster import bench as cluster_bench
+from weft.tasks.cluster.gpus import ClusterOptions
+from weft.tasks.cluster.signals import terminated
 from weft.values.sweep import HostTime, Swept
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ class SweepOptions:
     again, below  time the calls of a record again that are slower than this ratio to the best peer
     host          time only the host's part of calls of small tensors
     record        append the results to this file
+    cluster       measure on the GPUs of a cluster
     """
 
     seed: int
@@ -54,6 +58,7 @@ class SweepOptions:
     below: float
     host: bool
     record: Path | None
+    cluster: ClusterOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ def bench(options: SweepOptions, device: Selection | None, steps: Steps) -> OpTi
     gpu, host = (bind.with_torch(f"weft.ops.sweep.{name}") for name in ("gpu", "host"))
     names = _names(options.ops, host.names() if options.host else _every())
     batches = [] if options.host else _batches([_every()[name] for name in names], options)
+    if options.cluster is not None:
+        return _on_cluster(options, options.cluster, batches, steps)
     gpu.need("weft bench ops", _INSTEAD)
     bind.with_torch("weft.ops.core.native.build").started().wait()  # once, before processes need it
     begin = time.monotonic()
@@ -94,6 +101,28 @@ def bench(options: SweepOptions, device: Selection | None, steps: Steps) -> OpTi
     if options.record is not None and times:
         bind.with_torch("weft.ops.sweep.whole").append(options.record, [], times)
     return OpTimes(swept, times)
+
+
+def _on_cluster(
+    options: SweepOptions, cluster: ClusterOptions, batches: Sequence[Batch], steps: Steps
+) -> OpTimes:
+    """The results of a cluster's GPUs; the host's times are those of one machine, and left out."""
+    if options.host:
+        raise ArgumentError(
+            "the host's times are those of one machine", got="--host and --ray", allowed="one"
+        )
+    job = _job(options, None)
+    swept = cluster_bench.ops(
+        batches, job, cluster, steps, limit=options.limit, record=options.record
+    )
+    return OpTimes(swept, [])
+
+
+def _job(options: SweepOptions, folder: Path | None) -> Any:
+    """The settings of the workers; `folder` is where they take turns on one GPU."""
+    worker = bind.with_torch("weft.ops.sweep.worker")
+    job = worker.SweepJob(folder, until=time.time() + options.budget)
+    return job if options.compile else dataclasses.replace(job, compile=None)
 
 
 def _every() -> dict[str, Case]:
@@ -128,7 +157,7 @@ def _swept(
     batches: Sequence[Batch], options: SweepOptions, steps: Steps
 ) -> tuple[list[Swept], bool]:
     """The results, and whether a signal ended the sweep."""
-    whole, worker = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("whole", "worker"))
+    whole = bind.with_torch("weft.ops.sweep.whole")
     swept: list[Swept] = []
     total = sum(len(batch.calls) for batch in batches)
     with (
@@ -136,22 +165,11 @@ def _swept(
         tempfile.TemporaryDirectory() as folder,
         steps(total, "") as notify,
     ):
-        job = worker.SweepJob(Path(folder), until=time.time() + options.budget)
-        job = job if options.compile else dataclasses.replace(job, compile=None)
+        job = _job(options, Path(folder))
         limit = max(0.0, options.limit - HOST)
-        for one in whole.sweep(batches, job, options.jobs, limit, notify, lambda: bool(ended)):
+        pool = functools.partial(processes.run, jobs=options.jobs)
+        for one in whole.sweep(batches, job, pool, limit, notify, lambda: bool(ended)):
             swept.append(one)
             if options.record is not None:  # now, because a later op may fail
                 whole.append(options.record, [one], [])
     return swept, bool(ended)
-
-
-@contextmanager
-def terminated() -> Iterator[list[int]]:
-    """Collect the signals by which a batch system ends a job; what was measured is still shown."""
-    ended: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
-    try:
-        yield ended
-    finally:
-        signal.signal(signal.SIGTERM, before)

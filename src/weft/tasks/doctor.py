@@ -48,6 +48,7 @@ _OPTIONAL_PACKAGES = {
     "triton": ("its kernels run on CPU tensors", pip_install("triton")),
     "numba-cuda": ("its kernels run on NumPy arrays", pip_install("numba")),
     "uvicorn": ("it serves the page of `weft lab`", pip_install("lab")),
+    "ray": ("its clusters share the work of `--ray`", pip_install("ray")),
 }
 
 

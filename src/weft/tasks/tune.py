@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.ops.core.bind import with_torch
 from weft.tasks.climb import Steps
+from weft.tasks.cluster import tune as cluster_tune
+from weft.tasks.cluster.gpus import ClusterOptions
 from weft.values.sweep import Tuned
+
+LISTS = "shows the candidates and modelled times"
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,8 @@ class TuneOptions:
     options  of the op, with `shapes`: "dim=0"
     device   the one that the user chose, if any
     listed   list the candidates and measure nothing
+    record   append the results to this file
+    cluster  measure on the GPUs of a cluster
     """
 
     op: str
@@ -33,6 +40,8 @@ class TuneOptions:
     seed: int = 1
     device: Selection | None = None
     listed: bool = False
+    record: Path | None = None
+    cluster: ClusterOptions | None = None
 
 
 def names() -> list[str]:
@@ -55,16 +64,33 @@ def tune(options: TuneOptions, steps: Steps) -> list[Tuned]:
         if options.shapes
         else tuning.drawn(options.op, options.calls, options.seed)
     )
+    if options.listed and options.cluster is not None:
+        raise ArgumentError(
+            "--list measures nothing", got="--list and --ray", allowed="one of them"
+        )
     if options.listed:
         word = None if options.device is None else options.device.word
         return [tuning.listed(call, gpu.present(), word) for call in wanted]
-    instead = f"`weft tune {options.op} --list` shows the candidates and modelled times"
-    gpu.need("weft tune", instead)
-    clock, results = with_torch("weft.ops.sweep.time"), []
+    results = _measured(options, wanted, steps)
+    if options.record is not None:
+        whole = with_torch("weft.ops.sweep.whole")
+        whole.append_lines(options.record, [one.to_dict() for one in results])
+    return results
+
+
+def _measured(options: TuneOptions, wanted: Sequence[Any], steps: Steps) -> list[Tuned]:
+    tuning, gpu, job = (with_torch(f"weft.ops.sweep.{n}") for n in ("tune", "gpu", "tune_job"))
+    clock = with_torch("weft.ops.sweep.time").as_called
+    if options.cluster is not None:
+        return cluster_tune.tune(
+            options.op, wanted, job.TuneJob(options.seed), gpu.about, options.cluster, steps
+        )
+    gpu.need("weft tune", f"`weft tune {options.op} --list` {LISTS}")
+    results = []
     with steps(len(wanted), "") as notify:
         for call in wanted:
             notify(f"{call.op} {call}")
-            results.append(tuning.tune(call, "cuda", clock.as_called, options.seed))
+            results.append(tuning.tune(call, "cuda", clock, options.seed))
     return results
 
 

@@ -120,11 +120,15 @@ class Speeds:
 
 @dataclass(frozen=True)
 class ModelTimes:
-    """The measurement of calls drawn with a seed; `times` are those that were made in time."""
+    """The measurement of calls drawn with a seed; `times` are those that were made in time.
+
+    gpu  the GPU, where a cluster measured them
+    """
 
     seed: int
     drawn: int
     times: tuple[LayerTime, ...]
+    gpu: str = ""
 
     @property
     def wrong(self) -> list[LayerTime]:
@@ -161,6 +165,7 @@ class ModelTimes:
             "models": sorted({t.layer.model for t in self.times}),
             "seed": self.seed,
             "drawn": self.drawn,
+            **({"gpu": self.gpu} if self.gpu else {}),
             "results": [t.to_dict() for t in self.times],
         }
 

@@ -71,12 +71,14 @@ class DrawnCalls:
     """Calls of one op, drawn with a seed and with at most `most` elements in a tensor.
 
     again  True if they are some of a record's calls
+    gpu    the GPU that they are for, where a cluster measures them
     """
 
     op: str
     seed: int
     most: int
     again: bool = field(default=False, kw_only=True)
+    gpu: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class Swept(DrawnCalls):
             "seed": self.seed,
             "most": self.most,
             **({"again": True} if self.again else {}),
+            **({"gpu": self.gpu} if self.gpu else {}),
             "mean": _finite(self.mean),
             "results": [r.to_dict() for r in self.results],
         }
@@ -168,6 +171,17 @@ class CandidateTime:
             "failure": self.failure,
         }
 
+    @staticmethod
+    def from_dict(row: Mapping[str, Any]) -> CandidateTime:
+        """The candidate of a row of a record."""
+        return CandidateTime(
+            row["candidate"],
+            row["why"],
+            row["modelled_seconds"],
+            row["measured_seconds"],
+            row["failure"],
+        )
+
 
 @dataclass(frozen=True)
 class Tuned:
@@ -203,3 +217,12 @@ class Tuned:
             "gain": self.gain,
             "candidates": [row.to_dict() for row in self.rows],
         }
+
+    @staticmethod
+    def from_dict(line: Mapping[str, Any]) -> Tuned:
+        """The call of a line of a record."""
+        rows = tuple(map(CandidateTime.from_dict, line["candidates"]))
+        return Tuned(
+            line["op"], line["call"], line["gpu"], rows, line["before"], line["chosen"],
+            line["stored"],
+        )  # fmt: skip

@@ -45,24 +45,34 @@ def run(
     again: sweep_options.Again = None,
     below: sweep_options.Below = 0.9,
     record: sweep_options.Record = None,
+    ray: sweep_options.Ray = "",
+    workers: sweep_options.Workers = None,
     json: show.Json = False,
 ) -> None:
     """Time layer calls of public models, drawn by a seed, together with PyTorch.
 
     Calls are timed as a user makes them and in CUDA graphs, beside PyTorch, its attention backends
     and torch.compile. Every result is compared with a wider type. The exit code is 1 if one is
-    wrong, or less precise than PyTorch's.
+    wrong, or less precise than PyTorch's. With --ray, the GPUs of a cluster share the calls, or
+    its CPUs with --device sim.
     """
+    cluster = sweep_options.cluster(ray, workers)
     wanted = bench_models.ModelOptions(
         seed, calls, models, kinds, only, again, below, compile, max_autotune, budget, limit, jobs,
-        cudnn_benchmark, record,
+        cudnn_benchmark, record, cluster,
     )  # fmt: skip
     if list_:
         found = bench_models.listed(wanted)
         show.result(json, lambda: [c.to_dict() for c in found], report.listed(found))
         return
     simulated = device != options.AUTO and not options.device(device).real
+    steps = functools.partial(show.steps, quiet=json, at_once=cluster is None)
+    if cluster is not None and not simulated:
+        by_gpu = bench_models.bench_on_cluster(wanted, cluster, steps)
+        blocks = (block for one in by_gpu for block in report.of_gpu(one))
+        show.result(json, lambda: [one.to_dict() for one in by_gpu], blocks)
+        raise typer.Exit(0 if all(one.right for one in by_gpu) else 1)
     task = bench_models.check if simulated else bench_models.bench
-    times = task(wanted, functools.partial(show.steps, quiet=json))
+    times = task(wanted, steps)
     show.result(json, times.to_dict, report.summary(times))
     raise typer.Exit(0 if times.right else 1)

@@ -29,18 +29,23 @@ def run(
         bool, typer.Option(help="Time only the host's part of calls of small tensors.")
     ] = False,
     record: sweep_options.Record = None,
+    ray: sweep_options.Ray = "",
+    workers: sweep_options.Workers = None,
     json: show.Json = False,
 ) -> None:
     """Time the op library on random calls, together with PyTorch and torch.compile.
 
-    Every result is compared with float64. The exit code is 1 if one is wrong.
+    Every result is compared with float64. The exit code is 1 if one is wrong. With --ray, the GPUs
+    of a cluster share the calls.
     """
+    cluster = sweep_options.cluster(ray, workers)
+    asked = bench_ops.SweepOptions(
+        seed, calls, most, ops, compile, budget, limit, jobs, again, below, host, record, cluster
+    )
     swept = bench_ops.bench(
-        bench_ops.SweepOptions(
-            seed, calls, most, ops, compile, budget, limit, jobs, again, below, host, record
-        ),
+        asked,
         None if device == options.AUTO else options.device(device),
-        functools.partial(show.steps, quiet=json),
+        functools.partial(show.steps, quiet=json, at_once=cluster is None),
     )
     times = sweep.host_times(swept.host) if host else sweep.summary(swept.swept, swept.host)
     show.result(json, swept.to_dict, times)

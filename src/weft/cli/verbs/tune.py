@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import options, show
+from weft.cli import options, show, sweep_options
 from weft.report import sweep
 from weft.tasks import tune
 
@@ -30,20 +30,27 @@ def run(
     list: Annotated[
         bool, typer.Option("--list", help="List the candidates, or all ops; measure nothing.")
     ] = False,
+    record: sweep_options.Record = None,
+    ray: sweep_options.Ray = "",
+    workers: sweep_options.Workers = None,
     json: show.Json = False,
 ) -> None:
     """Measure the kernels that an op can use for some calls, and store the fastest.
 
     weft measures on the GPU of this machine and stores the results in the user's cache. Later calls
-    with the same dtypes, shapes, strides and options use them. --list needs no GPU.
+    with the same dtypes, shapes, strides and options use them. --list needs no GPU. With --ray,
+    the GPUs of a cluster share the calls.
     """
     # Options are named after their parameters, so `set` and `list` are not the built-ins here.
     if list and not op:
         show.result(json, tune.names, ((name, "") for name in tune.names()))
         return
     chosen = None if device == options.AUTO else options.device(device)
-    asked = tune.TuneOptions(op, shapes, dtype, set or (), calls, seed, chosen, list)
-    results = tune.tune(asked, functools.partial(show.steps, quiet=json))
+    cluster = sweep_options.cluster(ray, workers)
+    asked = tune.TuneOptions(
+        op, shapes, dtype, set or (), calls, seed, chosen, list, record, cluster
+    )
+    results = tune.tune(asked, functools.partial(show.steps, quiet=json, at_once=cluster is None))
     show.result(
         json, lambda: [one.to_dict() for one in results], sweep.tuned(results, measured=not list)
     )

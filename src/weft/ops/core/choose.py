@@ -84,14 +84,15 @@ def choose(request: Request, candidates: Sequence[Candidate]) -> Choice:
 # ---- measured winners --------------------------------------------------------------------------
 def winner(request: Request) -> str:
     """The name of the measured fastest candidate, or ""."""
-    stored = cache.get("tuned", _key(request))
+    stored = cache.get("tuned", key(request))
     return stored.decode() if stored is not None else ""
 
 
-def remember(request: Request, name: str) -> bool:
+def remember(key: str, name: str) -> bool:
     """Store a measured winner in the user's cache; False if the cache is unusable."""
-    return cache.put("tuned", _key(request), name.encode())
+    return cache.put("tuned", key, name.encode())
 
 
-def _key(request: Request) -> str:
+def key(request: Request) -> str:
+    """The key of a request's winner: the same for all processes with the same GPU model."""
     return cache.key("tuned", request.target.name, request.key())

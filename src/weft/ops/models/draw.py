@@ -48,6 +48,9 @@ class Drawn:
     setting: Setting
     work: Work
 
+    def __str__(self) -> str:
+        return words(self)
+
     @property
     def case(self) -> str:
         """The name of its judge and peers."""

@@ -9,7 +9,6 @@ gpu_lock.py  lets one process at a time use the GPU
 compiled.py  torch.compile as a contender
 measure.py   measures one call with all contenders
 worker.py    a process that measures calls
-pool.py      runs tasks in processes, and replaces those that fail
 whole.py     all calls of the ops, and their record
 host.py      the host time of a call
 gpu.py       requires a GPU

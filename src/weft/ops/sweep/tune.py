@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from weft.cluster import notes
 from weft.errors import ArgumentError, Error
 from weft.ops.core import choose, library
 from weft.ops.core.choose import Candidate
@@ -47,6 +48,11 @@ def listed(call: Call, device: str, word: str | None = None) -> Tuned:
 
 def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     """Measure the candidates of a call in turns and store the winner in the user's cache."""
+    return measured(call, device, clock, seed)[0]
+
+
+def measured(call: Call, device: str, clock: Clock, seed: int) -> tuple[Tuned, str]:
+    """The result of `tune`, and the key of the winner in the user's cache."""
     function = _function(call.op)
     generator = torch.Generator(device).manual_seed(seed)
     tensors = [t and t.make(device, generator) for t in call.tensors]
@@ -59,6 +65,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     candidates = (choice.used, *choice.others)
     made = [_runner(c, inputs, torch.device(device)) for c in candidates]
     works = [run for run in made if not isinstance(run, str)]
+    notes.note("")  # all have run: no single candidate causes a later crash
     # Timed together, so that all candidates run at the same clock.
     seconds = iter(clock(works) if works else [])
     rows = tuple(
@@ -68,10 +75,12 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
         for c, run in zip(candidates, made, strict=True)
     )
     chosen = decide(rows)
-    stored = choose.remember(request, chosen)
+    key = choose.key(request)
+    stored = choose.remember(key, chosen)
     # Plans chosen before the measurement must not be used again.
     function.forget()
-    return Tuned(call.op, str(call), request.target.name, rows, choice.used.name, chosen, stored)
+    gpu, used = request.target.name, choice.used.name
+    return Tuned(call.op, str(call), gpu, rows, used, chosen, stored), key
 
 
 def decide(rows: Sequence[CandidateTime]) -> str:
@@ -91,6 +100,10 @@ def decide(rows: Sequence[CandidateTime]) -> str:
 
 def _runner(candidate: Candidate, inputs: Sequence[Any], device: torch.device) -> Any:
     """The runner of a candidate after one call, or the error message if it failed."""
+    part = f"candidate {candidate.name!r}"
+    if part in notes.banned:
+        return "left out: it has ended two workers"
+    notes.note(part)
     try:
         run = functools.partial(runner(candidate.build(), len(inputs), device), *inputs)
         run()

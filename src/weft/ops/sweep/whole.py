@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from weft.ops.sweep import gpu, pool, run
+from weft.cluster.processes import Pool
+from weft.ops.sweep import gpu, run
 from weft.ops.sweep.case import Case
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.worker import SweepJob, Task
@@ -58,45 +59,45 @@ def _is_slow(row: dict[str, Any], below: float) -> bool:
 def sweep(
     batches: Sequence[Batch],
     job: SweepJob,
-    jobs: int,
+    pool: Pool,
     limit: float = math.inf,
     report: Callable[[str], None] = lambda text: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Swept]:
-    """Measure the calls of ops in `jobs` processes; each op is there as soon as it is finished.
+    """Measure the calls of batches by a pool; each batch is there as soon as it is finished.
 
-    An op that is not finished after `limit` seconds, or once `stop` returns True, has the results
+    A batch that is not finished after `limit` seconds, or once `stop` returns True, has the results
     that there are.
     """
-    tasks = [Task(batch.op, call, batch.seed) for batch in batches for call in batch.calls]
-    left = {batch.op: len(batch.calls) for batch in batches}
+    numbered = [(i, call) for i, batch in enumerate(batches) for call in batch.calls]
+    tasks = [Task(batches[i].op, call, batches[i].seed) for i, call in numbered]
+    left = [len(batch.calls) for batch in batches]
     results: dict[int, SweptCall] = {}
 
-    def swept(batch: Batch) -> Swept:
-        numbers = [i for i in sorted(results) if tasks[i].case == batch.op]
-        found = tuple(results[i] for i in numbers)
-        return Swept(batch.op, batch.seed, batch.most, found, again=batch.again)
+    def swept(number: int) -> Swept:
+        batch = batches[number]
+        found = tuple(results[n] for n in sorted(results) if numbered[n][0] == number)
+        return Swept(batch.op, batch.seed, batch.most, found, again=batch.again, gpu=batch.gpu)
 
-    by_op = {batch.op: batch for batch in batches}
-    for number, result in measured(tasks, job, jobs, limit, report, stop):
-        task = tasks[number]
-        results[number] = result
-        left[task.case] -= 1
-        if not left[task.case]:
-            yield swept(by_op[task.case])
-    for batch in batches:
-        if 0 < left[batch.op] < len(batch.calls):
-            yield swept(batch)
+    for n, result in measured(tasks, job, pool, limit, report, stop):
+        number = numbered[n][0]
+        results[n] = result
+        left[number] -= 1
+        if not left[number]:
+            yield swept(number)
+    for number, batch in enumerate(batches):
+        if 0 < left[number] < len(batch.calls):
+            yield swept(number)
 
 
 def measured(
-    tasks: Sequence[Task], job: SweepJob, jobs: int, limit: float,
+    tasks: Sequence[Task], job: SweepJob, pool: Pool, limit: float,
     report: Callable[[str], None], stop: Callable[[], bool],
 ) -> Iterator[tuple[int, SweptCall]]:  # fmt: skip
     """The number of each task with its result, as they are finished."""
-    for number, answer in pool.run(tasks, jobs, job.start, limit, stop=stop):
+    for number, answer in pool(tasks, start=job.start, limit=limit, stop=stop):
         task = tasks[number]
-        report(f"{task.case} {task.call}")
+        report(str(task))
         yield number, answer.value if answer is not None else _lost(task)
 
 
@@ -105,9 +106,14 @@ def _lost(task: Task) -> SweptCall:
 
 
 # ---- records -----------------------------------------------------------------------------------
-def append(path: Path, swept: Sequence[Swept], host: Sequence[HostTime]) -> None:
-    """Append a line for each op and one for the host's times."""
-    machine = gpu.about()
+def append(
+    path: Path,
+    swept: Sequence[Swept],
+    host: Sequence[HostTime],
+    machine: Mapping[str, str] | None = None,
+) -> None:
+    """Append a line for each op and one for the host's times; `machine` is this one by default."""
+    machine = gpu.about() if machine is None else machine
     lines = [{**s.to_dict(), **machine} for s in swept]
     if host:
         lines.append({"host": [h.to_dict() for h in host], **machine})

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from weft import progress
+from weft.cluster.processes import Answer
 from weft.ops.core.native import build
 from weft.ops.sweep import time
 from weft.ops.sweep.case import Case, find
@@ -19,7 +20,6 @@ from weft.ops.sweep.compiled import Compile, Compiler
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.gpu_lock import GpuLock
 from weft.ops.sweep.measure import PLAIN, Broken, Meter, Method
-from weft.ops.sweep.pool import Answer
 from weft.values.sweep import SweptCall
 
 
@@ -38,6 +38,9 @@ class Task:
     method: Method = PLAIN
     compile: bool = True
 
+    def __str__(self) -> str:
+        return f"{self.case} {self.call}"
+
 
 def swept(name: str) -> Case:
     """The case of the sweep with a name."""
@@ -48,7 +51,7 @@ def swept(name: str) -> Case:
 class SweepJob:
     """The settings of all processes of a sweep.
 
-    folder   where processes take turns on the GPU
+    folder   where processes take turns on the GPU; None: each has a GPU of its own
     compile  None: torch.compile is not timed
     until    the time, by time.time(), at which compiling ends
     always   True: also short calls are compiled
@@ -56,7 +59,7 @@ class SweepJob:
     cudnn_benchmark  True: cuDNN times its algorithms for a convolution, and takes the fastest
     """
 
-    folder: Path
+    folder: Path | None
     device: str = "cuda"
     compile: Compile | None = torch.compile
     until: float = math.inf

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.ops.core import bind
-from weft.tasks.bench_ops import terminated
 from weft.tasks.climb import Steps
+from weft.tasks.cluster.signals import terminated
 from weft.values.networks import NetworkCase, NetworkTime, NetworkTimes, StepTimes, own
 
 _INSTEAD = "`--list` shows the cases, and `--device sim` compares the losses of tiny networks"

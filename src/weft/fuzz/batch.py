@@ -1,12 +1,12 @@
-"""`batch(seed, count)`: draws programs by a seed and their numbers, and runs them."""
+"""Draw programs by a seed and their numbers, and run them."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
-from differential.execute import Finding, Pack, execute
-from differential.generate import generate
+from weft.fuzz.execute import Finding, Pack, execute
+from weft.fuzz.generate import generate
 
 PACK, MODULE = 4, 48
 """Programs of a kernel, and of a module: enough to share what starting a compiler costs."""
@@ -16,7 +16,7 @@ _TOOLS, _TOOLS_OFTEN = ("", "sanitizer", "profile"), (20, 1, 1)
 
 
 def pack(seed: int, number: int) -> Pack:
-    """Programs `PACK * number` and on of a seed."""
+    """Draw programs `PACK * number` and on of a seed."""
     name = f"{seed}.{number}"
     rng = random.Random(name)
     shape = rng.choices(SHAPES, _OFTEN)[0]
@@ -27,7 +27,7 @@ def pack(seed: int, number: int) -> Pack:
 
 
 def batch(seed: int, count: int, first: int = 0) -> list[Finding]:
-    """Runs `count` programs of a seed from number `first` on (both rounded to whole packs)."""
+    """Run `count` programs of a seed from number `first` on (both rounded to whole packs)."""
     numbers = range(first // PACK, -(-(first + count) // PACK))
     return [f for some in _chunks(numbers) for f in execute([pack(seed, i) for i in some])]
 

@@ -17,12 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-import weft
-from differential.inputs import inputs, scalars
-from differential.layout import column
-from differential.nodes import FLOATS, Program
-from differential.render import device_code, host_code, outputs
 from weft.device.sim.run.draft import drafts
+from weft.errors import Error
+from weft.fuzz.inputs import inputs, scalars
+from weft.fuzz.layout import column
+from weft.fuzz.nodes import FLOATS, Program
+from weft.fuzz.render import device_code, host_code, outputs
+from weft.kernels import Kernel, cuda
+from weft.measure.profile.entry import profile
 
 HERE = Path(__file__).parent
 GXX = (
@@ -67,9 +69,9 @@ def execute(packs: Sequence[Pack]) -> list[Finding]:
     """Runs all packs on both sides."""
     with _folder() as folder:
         try:
-            module = weft.cuda(module_text(packs), options=NVRTC, include=[HERE])
+            module = cuda(module_text(packs), options=NVRTC, include=[HERE])
             host = _host_module(packs, folder)
-        except (weft.Error, subprocess.CalledProcessError) as error:
+        except (Error, subprocess.CalledProcessError) as error:
             if len(packs) == 1 and len(packs[0].programs) == 1:
                 return [Finding(packs[0], packs[0].programs[0], "compiler", _message(error))]
             return _one_by_one(packs)
@@ -84,7 +86,7 @@ def _one_by_one(packs: Sequence[Pack]) -> list[Finding]:
     return [finding for pack in alone for finding in execute([pack])]
 
 
-def _compare(pack: Pack, kernel: weft.Kernel, host: Callable[..., None]) -> list[Finding]:
+def _compare(pack: Pack, kernel: Kernel, host: Callable[..., None]) -> list[Finding]:
     given = np.concatenate([inputs(program) for program in pack.programs])
     sizes = [program.threads * len(outputs(program)) for program in pack.programs]
     wanted, got = (np.full(sum(sizes), _UNTOUCHED, np.uint64) for _ in range(2))
@@ -92,7 +94,7 @@ def _compare(pack: Pack, kernel: weft.Kernel, host: Callable[..., None]) -> list
     host(given.ctypes.data, wanted.ctypes.data, n, w)
     try:
         _launch(pack, kernel, given, got, n, w)
-    except weft.Error as error:
+    except Error as error:
         if len(pack.programs) == 1:
             return [Finding(pack, pack.programs[0], "error", _message(error))]
         return _one_by_one([pack])
@@ -104,13 +106,11 @@ def _compare(pack: Pack, kernel: weft.Kernel, host: Callable[..., None]) -> list
     return found
 
 
-def _launch(
-    pack: Pack, kernel: weft.Kernel, given: np.ndarray, got: np.ndarray, n: int, w: int
-) -> None:
+def _launch(pack: Pack, kernel: Kernel, given: np.ndarray, got: np.ndarray, n: int, w: int) -> None:
     launch = kernel[len(pack.programs), pack.programs[0].shape]
     with drafts() if pack.draft else contextlib.nullcontext():
         if pack.tool == "profile":
-            weft.profile(launch, given, got, n, w)
+            profile(launch, given, got, n, w)
         else:
             launch(given, got, n, w, sanitize=pack.tool == "sanitizer")
 
@@ -167,8 +167,8 @@ def module_text(packs: Sequence[Pack], *, host: bool = False) -> str:
 
 def _host_module(packs: Sequence[Pack], folder: Path) -> ctypes.CDLL:
     source, library = folder / "host.cpp", folder / "host.so"
-    source.write_text(module_text(packs, host=True))
-    subprocess.run([*GXX, "-o", library, source], check=True, capture_output=True, text=True)
+    source.write_text(module_text(packs, host=True), encoding="utf-8")
+    subprocess.run([*GXX, "-o", library, source], check=True, capture_output=True, encoding="utf-8")
     host = ctypes.CDLL(str(library))
     for i in range(len(packs)):
         getattr(host, f"pack{i}").argtypes = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from differential.nodes import (
+from weft.fuzz.nodes import (
     BITS,
     BOOL,
     FLOATS,
@@ -17,7 +17,7 @@ from differential.nodes import (
     Node,
     const,
 )
-from differential.operations import BY_TYPE, OPS, WEIGHTS
+from weft.fuzz.operations import BY_TYPE, OPS, WEIGHTS
 
 _SPECIAL = {
     "u32": ("TX", "THREAD", "LANE", "TY", "TX"), "i32": ("n",), "u64": ("w",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from differential.nodes import BITS, Program
+from weft.fuzz.nodes import BITS, Program
 
 DTYPES = {name: np.dtype(f"{name[0]}{BITS[name] // 8}") for name in BITS}
 

@@ -1,10 +1,10 @@
-"""The text of a finding, for people and for programs."""
+"""A finding as data, and its text with the command that repeats it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from differential.execute import Finding, module_text
+from weft.fuzz.execute import Finding, module_text
 
 Record = dict[str, Any]
 """A finding as JSON: strings and numbers."""
@@ -29,16 +29,21 @@ def record(finding: Finding, smallest: Finding) -> Record:
     }
 
 
-def crash(seed: int, first: int, count: int, code: int | None) -> Record:
-    """The process died while it ran these programs."""
-    text = f"the process ended with {code} between programs {first} and {first + count - 1}"
+def crash(seed: int, first: int, count: int) -> Record:
+    """The record of programs among which one ended its process, or took too long."""
+    text = f"the process ended, or took too long, at one of programs {first} to {first + count - 1}"
     return {"seed": seed, "program": first, "kind": "crash", "smallest": text, "count": count}
 
 
-def text(found: Record) -> str:
-    """A finding for a terminal."""
+def command(found: Record) -> str:
+    """The command that runs the program of a finding again."""
     programs = found.get("count", 1)
-    again = f"run.py --seed {found['seed']} --first {found['program']} --programs {programs}"
+    return f"weft fuzz --seed {found['seed']} --first {found['program']} --programs {programs}"
+
+
+def text(found: Record) -> str:
+    """Format a finding for a terminal."""
+    again = command(found)
     head = f"seed {found['seed']}, program {found['program']}: {found['kind']}\n{found['smallest']}"
     if "source" not in found:
         return f"{head}\nagain: {again}\n"

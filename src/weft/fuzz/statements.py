@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from differential.collectives import COLLECTIVES
-from differential.expressions import text
-from differential.nodes import Node
+from weft.fuzz.collectives import COLLECTIVES
+from weft.fuzz.expressions import text
+from weft.fuzz.nodes import Node
 
 _TOGETHER = ("collective", "uniform_for", "block")
 """Statements that the host does not run thread by thread, or that may have such inside."""

@@ -7,9 +7,9 @@ import zlib
 
 import numpy as np
 
-from differential.layout import DTYPES, column
-from differential.nodes import BITS, FLOATS, Decl, Program
-from differential.values import integer
+from weft.fuzz.layout import DTYPES, column
+from weft.fuzz.nodes import BITS, FLOATS, Decl, Program
+from weft.fuzz.values import integer
 
 
 def inputs(program: Program) -> np.ndarray:

@@ -46,6 +46,8 @@ class Answer:
 
 Start = Callable[[], Callable[[Any], Answer]]
 """Called once in each process; returns the function that does a task."""
+Pool = Callable[..., Iterator[tuple[int, Answer | None]]]
+"""`run` with its workers: called with tasks, and by name with `start`, `limit` and `stop`."""
 
 
 class _State(Enum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from differential.nodes import BITS, FLOATS, Node
-from differential.operations import OPS, operation_text
+from weft.fuzz.nodes import BITS, FLOATS, Node
+from weft.fuzz.operations import OPS, operation_text
 
 _MORE_BITS = {"u64": "ull", "i64": "ll", "u32": "u"}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from differential.nodes import BITS, BOOL, FLOATS, INTEGERS, NUMBERS, SIGNED, UNSIGNED, Node
+from weft.fuzz.nodes import BITS, BOOL, FLOATS, INTEGERS, NUMBERS, SIGNED, UNSIGNED, Node
 
 WORDS = ("i32", "u32")
 WIDE = ("i32", "u32", "i64", "u64")

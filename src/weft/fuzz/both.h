@@ -29,12 +29,19 @@ FN u8 byte_at(u64 a, u32 i) {
     return bytes[i & 7];
 }
 FN u16 half_at(u64 a, u32 i) {
-    union { u64 whole; u16 half[4]; } both;
+    union {
+        u64 whole;
+        u16 half[4];
+    } both;
     memcpy(&both, &a, 8);
     return both.half[i & 3];
 }
 FN u64 bytes_of(u8 a, u16 b, u32 c) {
-    struct { u8 a, unused; u16 b; u32 c; } parts = {a, 0, b, c};
+    struct {
+        u8 a, unused;
+        u16 b;
+        u32 c;
+    } parts = {a, 0, b, c};
     u64 whole;
     memcpy(&whole, &parts, 8);
     return whole;
@@ -59,8 +66,8 @@ FN u64 raw_bits(f64 a) { return (u64)__double_as_longlong(a); }
 FN u32 bits_of(f32 a) { return a != a ? 0x7fc00000u : __float_as_uint(a); }
 FN u64 bits_of(f64 a) { return a != a ? 0x7ff8000000000000ull : (u64)__double_as_longlong(a); }
 
-#define FLOATING(NAME, F32, F64)            \
-    FN f32 NAME(f32 a) { return F32(a); }   \
+#define FLOATING(NAME, F32, F64)          \
+    FN f32 NAME(f32 a) { return F32(a); } \
     FN f64 NAME(f64 a) { return F64(a); }
 FLOATING(sqrt_of, sqrtf, sqrt)
 FLOATING(abs_of, fabsf, fabs)

@@ -138,8 +138,10 @@ class Program:
         if what == "init":
             changed = replace(self.decls[i], init=node)
             return replace(self, decls=(*self.decls[:i], changed, *self.decls[i + 1 :]))
-        part = {"function": "body", "result": "result"}[what]
-        function = replace(self.functions[i], **{part: node})
+        before = self.functions[i]
+        function = (
+            replace(before, body=node) if what == "function" else replace(before, result=node)
+        )
         return replace(self, functions=(*self.functions[:i], function, *self.functions[i + 1 :]))
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from differential.collectives import COLLECTIVES
-from differential.nodes import (
+from weft.fuzz.collectives import COLLECTIVES
+from weft.fuzz.nodes import (
     BOOL,
     NUMBERS,
     STRUCT,
@@ -18,7 +18,7 @@ from differential.nodes import (
     block,
     const,
 )
-from differential.values import Scope, Values
+from weft.fuzz.values import Scope, Values
 
 _LOOPS = (3, 7)
 _DEPTHS = (1, 1, 2, 2, 3)

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from differential.execute import Finding, execute
-from differential.nodes import BOOL, NUMBERS, Node, Program, block, const
-from differential.render import called
+from weft.fuzz.execute import Finding, execute
+from weft.fuzz.nodes import BOOL, NUMBERS, Node, Program, block, const
+from weft.fuzz.render import called
 
 _AT_ONCE = 8
 """Candidates that are compiled together."""

@@ -7,10 +7,10 @@ exchanged, then every thread goes on. So all variables of a program are members 
 
 from __future__ import annotations
 
-from differential.expressions import text
-from differential.layout import place
-from differential.nodes import STRUCT, Decl, Function, Node, Program
-from differential.statements import DeviceBody, HostBody
+from weft.fuzz.expressions import text
+from weft.fuzz.layout import place
+from weft.fuzz.nodes import STRUCT, Decl, Function, Node, Program
+from weft.fuzz.statements import DeviceBody, HostBody
 
 Output = tuple[str, str]
 """The C++ of a value that a thread leaves, and its type."""

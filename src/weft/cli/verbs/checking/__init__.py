@@ -1,0 +1,1 @@
+"""Verbs that look for errors of the simulated GPU."""
