@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from weft.report.words import Block
-from weft.values.bug_report import Argument, BugReport, Failure
+from weft.values.support.bug_report import Argument, BugReport, Failure
 
 _HEAD = """\
 # Bug report

@@ -24,7 +24,7 @@ from weft.errors import Error
 from weft.frontends.files import PROGRAMS
 from weft.installation import DISTRIBUTION
 from weft.tasks.devices import devices
-from weft.values.bug_report import Argument, BugReport, Failure
+from weft.values.support.bug_report import Argument, BugReport, Failure
 
 PACKAGES = (
     "numpy", "llvmlite", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime",

@@ -19,7 +19,7 @@ from typing import Any
 from weft.errors import Error
 from weft.frontends.files import is_script, runner
 from weft.kernels import Launch
-from weft.values.bug_report import Argument, Failure
+from weft.values.support.bug_report import Argument, Failure
 
 _PACKAGES = ("site-packages", "lib" + os.sep + "python", "<frozen")
 
