@@ -38,10 +38,23 @@ class Ranks:
 
 
 def _left_behind() -> set[str]:
-    """Files and abstract sockets of ranks."""
-    sockets = Path("/proc/net/unix").read_text().splitlines()
-    files = [*os.listdir("/dev/shm"), *os.listdir("/tmp"), *(s.split()[-1] for s in sockets)]
-    return {name for name in files if "nccl" in name}
+    """Files of ranks, and abstract sockets of those that this process started."""
+    files = {name for name in (*os.listdir("/dev/shm"), *os.listdir("/tmp")) if "nccl" in name}
+    sockets = (line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines())
+    return files | {name for name in sockets if "weft-nccl-" in name and _started(name)}
+
+
+def _started(socket: str) -> bool:
+    """True if the process of a socket is one of this process, or has lost its parent."""
+    process = int(socket.split("-")[2])
+    parents = [process]
+    while parents[-1] > 1:
+        try:
+            stat = Path(f"/proc/{parents[-1]}/stat").read_text()
+        except FileNotFoundError:  # it has just ended
+            return False
+        parents.append(int(stat.rpartition(")")[2].split()[1]))
+    return os.getpid() in parents or parents[1:] == [1]
 
 
 @pytest.fixture
