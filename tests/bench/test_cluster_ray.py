@@ -28,6 +28,7 @@ from weft.tasks.cluster.gpus import ClusterOptions
 
 pytestmark = [
     pytest.mark.sim,
+    pytest.mark.slow,  # Ray starts many processes: a minute when the machine is idle
     pytest.mark.xdist_group("ray"),
     # Ray leaves sockets and processes of its own to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -156,7 +157,7 @@ def test_the_verbs_on_cpus(address: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*words, "--ray", address])
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.stdout)["results"]
-    assert row["right"] and row["plan"]
+    assert row["right"] and row["errors"]["weft"] < 1e-2
 
 
 def test_more_workers_than_gpus(address: str) -> None:
