@@ -20,7 +20,7 @@ from weft.measure.parallel.worlds import Worlds, worlds
 from weft.report.files import write
 from weft.report.parallel import page, text
 from weft.report.words import plain
-from weft.values.time.parallel import Attention, Fabric, Link, ParallelRow, Schedule, Step
+from weft.values.time.parallel import Attention, Fabric, Link, ParallelRow, Schedule, Step, rest
 
 MOST_SIMULATED = 32
 """GPUs of a simulation: its tasks grow with the square of their number."""
@@ -150,8 +150,8 @@ def _row(name: str, work: Any, fabric: Fabric, schedule: Schedule, simulate: boo
         timed.seconds,
         timed.compute,
         timed.communication,
-        max(0.0, timed.seconds - free),
-        max(0.0, free - timed.compute),
+        rest(timed.seconds, free),
+        rest(free, timed.compute),
         work.seconds,
         simulated(name, work, fabric, schedule).seconds if run else None,
     )

@@ -117,6 +117,12 @@ _DUST = 1e-9
 """A part of the time that only rounding leaves."""
 
 
+def rest(whole: float, part: float) -> float:
+    """What a part leaves of the whole; 0 if that is less than rounding leaves."""
+    left = whole - part
+    return left if left > _DUST * whole else 0.0
+
+
 @dataclass(frozen=True)
 class ParallelRow:
     """The predicted time of one layout on one number of GPUs. Times are in seconds.
@@ -151,8 +157,7 @@ class ParallelRow:
     @property
     def overlapped(self) -> float:
         """Communication that costs no time, because GPUs compute meanwhile."""
-        found = self.communication - self.exposed
-        return found if found > _DUST * self.seconds else 0.0
+        return rest(self.communication, self.exposed)
 
     @property
     def speedup(self) -> float:
