@@ -69,7 +69,7 @@ def steps(table: Table) -> str:
 
 def read(name: str) -> Rows:
     """A record's rows; the last of a call counts."""
-    return [json.loads(line) for line in (RECORDS / f"{name}.jsonl").open()]
+    return [json.loads(line) for line in (RECORDS / f"{name}.jsonl").read_text().splitlines()]
 
 
 def rounded(us: float) -> str:

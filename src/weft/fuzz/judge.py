@@ -53,7 +53,8 @@ class Judge:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers after Ctrl-C
         os.environ["WEFT_THREADS"] = "1"  # the cores belong to other workers
         if self.folder.is_dir():  # not on another machine of a cluster
-            os.environ["TMPDIR"] = tempfile.tempdir = str(self.folder)
+            tempfile.tempdir = str(self.folder)
+            os.environ.update(TMPDIR=tempfile.tempdir)
         done = 0
 
         def work(task: Batch | Reduction) -> Answer:

@@ -1,1 +1,1 @@
-"""What goes into a report of a bug."""
+"""The contents of a report of a bug."""
