@@ -54,7 +54,7 @@ __device__ inline bool is_last_block(int* counter, int blocks) {
     __syncthreads();
     if (threadIdx.x == 0) {
         last = atomicAdd(counter, 1) == blocks - 1;
-        if (last) *counter = 0;
+        if (last) atomicExch(counter, 0);  // a plain store would race with the others' additions
     }
     __syncthreads();
     __threadfence();
