@@ -118,7 +118,7 @@ _DUST = 1e-9
 
 
 def rest(whole: float, part: float) -> float:
-    """What a part leaves of the whole; 0 if that is less than rounding leaves."""
+    """Return the whole without a part; 0 if that is less than rounding leaves."""
     left = whole - part
     return left if left > _DUST * whole else 0.0
 
