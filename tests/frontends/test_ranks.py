@@ -109,7 +109,7 @@ MISTAKES: dict[str, tuple[int, int, str, list[str]]] = {
     "leaves": (3, 0, done(0, 1, 2), []),
     "idle": (2, 0, done(0, 1, of=2), [
         "NCCL, rank 0 of 2: rank 1 of 2 did not take part in operation 0, ncclAllReduce of 1 "
-        "elements of ncclFloat32, ncclSum, within 1.5 s (WEFT_NCCL_TIMEOUT sets the limit)",
+        "elements of ncclFloat32, ncclSum, within 5 s (WEFT_NCCL_TIMEOUT sets the limit)",
     ]),
     "aborts": (2, 0, done(0, 1, of=2), ["NCCL, rank 0 of 2: rank 1 of 2", "called ncclCommAbort"]),
     "unasked": (2, 70, done(0, 1, of=2), [
@@ -132,7 +132,8 @@ MISTAKES: dict[str, tuple[int, int, str, list[str]]] = {
         "ncclCommInitRank: the unique id was not made by ncclGetUniqueId",
     ]),
 }  # fmt: skip
-WITH_LIMIT = {"idle": "1.5", "absent": "1.5"}
+WITH_LIMIT = {"idle": "5", "absent": "1.5"}
+"""Seconds; the ranks of idle meet before they join."""
 
 
 @nvcc.needed
