@@ -38,6 +38,10 @@ def tile(
     return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held), blocks=blocks)
 
 
+DIRECT = 8
+"""Tiles of few queries that take keys straight to registers, the fastest by the model."""
+
+
 class Contest(NamedTuple):
     """A call, tiles of the kernel by TMA, and how many of the other kernels are timed.
 
@@ -139,6 +143,7 @@ def by_weft(contest: Contest, given: Any) -> list[tuple[str, Any]]:
     wanted = {f"16 x 64, warps share queries{name}" for name in names}
     made += [("old: " + c.name, c) for c in old[:others]]
     made += [(c.name, c) for c in old[others:] if c.name in wanted]
+    made += [(c.name, c) for c in old if names and ", direct" in c.name][:DIRECT]
     for one in tiles:
         head = next(h for h in (32, 48, 64, 80, 96, 128, 192, 256) if h >= s.head)
         if one.shared(head, 1) * one.blocks > tma_model.SHARED:

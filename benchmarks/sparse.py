@@ -1,19 +1,17 @@
 """Time products with sparse matrices beside dense ones and PyTorch's, on a GPU.
 
-    PYTHONPATH=src python benchmarks/sparse.py [seconds] [--once] [--all] [words of calls ...]
+    PYTHONPATH=src python benchmarks/sparse.py [seconds] [--once] [words of calls ...]
 
 2:4: the tiles of sparse_linear that the cost model ranks first, weft.ops.linear, F.linear and
 torch.sparse.to_sparse_semi_structured (cuSPARSELt). Blocks, with all tiles, and CSR: by densities,
 beside PyTorch's sparse products (cuSPARSE) and its dense one. Contenders are captured in CUDA
 graphs that take turns. Errors are against float64, on some of the rows. A JSON line for each call
-goes to $OUT/sparse.jsonl. --all: also kernels that ops do not choose yet. Words select calls by
-their names, e.g. "2:4 8192".
+goes to $OUT/sparse.jsonl. Words select calls by their names, e.g. "2:4 8192".
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -25,7 +23,6 @@ from graph_times import Session, race
 import weft
 from weft.ops.core import library
 from weft.ops.core.runner import runner
-from weft.ops.families.sparse import pipelined
 
 LINEAR = (
     (4096, 4096, 4096), (8192, 8192, 8192), (4096, 14336, 4096), (4096, 4096, 14336),
@@ -154,7 +151,6 @@ def jobs() -> dict[str, Callable[[Session], None]]:
 
 def main() -> None:
     session = Session("sparse", 240.0)
-    pipelined.CHOSEN = "--all" in sys.argv
     torch.manual_seed(0)
     for name, job in jobs().items():
         if session.wants(name) and session.has_time(name):

@@ -61,13 +61,15 @@ def tokens(m: int, k: int, dtype: Any) -> Any:
 
 KERNELS = [
     # kernel, format, (m, n, k), groups, dtype of x, dtype of scales, zero points
-    ("skinny, 2 rows, 2 ahead", INT4, (1, 7, 2304), 18, BFLOAT, FLOAT, False),
-    ("skinny, 4 rows, 2 ahead", INT4, (1, 5, 1024), 16, HALF, HALF, True),
-    ("skinny, 2 rows, 4 ahead", INT4, (7, 21, 160), 5, HALF, FLOAT, True),
-    ("skinny, 2 rows, 2 ahead, 2 warps a row", INT8, (2, 11, 584), 1, BFLOAT, FLOAT, True),
-    ("skinny, 4 rows, 2 ahead, 8 warps a row", INT8, (3, 17, 1344), 21, HALF, FLOAT, False),
-    ("skinny, 2 rows, 4 ahead", E4M3, (1, 4, 528), 0, HALF, HALF, False),
-    ("skinny, 2 rows, 2 ahead", E5M2, (4, 9, 264), 1, BFLOAT, BFLOAT, False),
+    ("skinny, 2 rows", INT4, (1, 7, 2304), 18, BFLOAT, FLOAT, False),
+    ("skinny, 4 rows", INT4, (1, 5, 1024), 16, HALF, HALF, True),
+    ("skinny, 2 rows", INT4, (7, 21, 160), 5, HALF, FLOAT, True),
+    ("skinny, 2 rows, 2 warps a row", INT8, (2, 11, 584), 1, BFLOAT, FLOAT, True),
+    ("skinny, 4 rows, 8 warps a row", INT8, (3, 17, 1344), 21, HALF, FLOAT, False),
+    ("skinny, 2 rows", E4M3, (1, 4, 528), 0, HALF, HALF, False),
+    ("skinny, 2 rows", E5M2, (4, 9, 264), 1, BFLOAT, BFLOAT, False),
+    ("skinny, 2 rows, 2 warps a row", INT8, (13, 19, 328), 1, BFLOAT, FLOAT, True),
+    ("skinny, 4 rows", INT4, (9, 35, 512), 4, HALF, FLOAT, True),
     ("64 x 16, K in 3", INT4, (19, 70, 352), 11, BFLOAT, FLOAT, True),
     ("64 x 32", INT8, (17, 65, 144), 1, HALF, FLOAT, True),
     ("128 x 32", INT4, (17, 130, 160), 1, HALF, HALF, False),
@@ -79,7 +81,7 @@ KERNELS = [
 ]
 
 
-QUICK = (0, 2, 3, 7, 8, 11, 12)
+QUICK = (0, 2, 3, 7, 8, 9, 10, 13, 14)
 """Rows of the default set: each kernel, format of integers and dtype, with zero points and not."""
 
 
@@ -163,7 +165,7 @@ def test_strides() -> None:
 @pytest.mark.parametrize(
     ("kind", "m", "words"),
     [
-        (INT4, 1, "skinny"), (INT8, 8, "skinny"), (E4M3, 16, " x "), (INT4, 64, " x "),
+        (INT4, 1, "skinny"), (INT8, 8, "skinny"), (E4M3, 32, " x "), (INT4, 64, " x "),
         (INT4, 8192, "dequantised"),
     ],
 )  # fmt: skip

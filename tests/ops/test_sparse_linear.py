@@ -179,11 +179,3 @@ def test_messages(call: Callable[[], Any], words: str) -> None:
 def test_shapes_that_are_not_sparse_are_refused(op: str, k: int) -> None:
     with pytest.raises(weft.ArgumentError, match="a shape of no 2:4 sparse matrix"):
         library.call(op)(torch.ones(4, k), torch.ones(1, 1, 128, dtype=torch.int32))
-
-
-def test_kernels_that_have_not_run_on_a_gpu_are_not_chosen() -> None:
-    weight = weft.sparse.compress(weft.sparse.prune(draw.seeded(1).normal((128, 128)).half()))
-    x = draw.seeded(2).normal((64, 128)).half()
-    found = weft.ops.explain(weft.ops.sparse_linear, x, weight.values, weight.metadata)
-    names = [c.name for c in (found.choice.used, *found.choice.others)]
-    assert names and not any("pipelined" in name for name in names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -14,8 +15,13 @@ from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Plan, Point
 from weft.ops.core.target import Target
 from weft.ops.families.attention import model, tma, warpgroup
 from weft.ops.families.attention.forward_job import AttentionJob
-from weft.ops.families.attention.model import ForwardTile, Fp32Tile
-from weft.ops.families.attention.problem import AttentionOperands, Problem, problem_of
+from weft.ops.families.attention.model import DirectTile, ForwardTile, Fp32Tile
+from weft.ops.families.attention.problem import (
+    EXPRESSION,
+    AttentionOperands,
+    Problem,
+    problem_of,
+)
 
 LISTED = 8
 """Candidates of a call."""
@@ -64,7 +70,7 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
             grid = _Grid(tiles, parts, pack)
             build = functools.partial(_plan_half, job, tile, grid, gpu)
             made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
-    made += _few_queries(job, pack, gpu)
+    made += _few_queries(job, pack, gpu) + _direct(job, pack, gpu)
     if job.pages is not None:
         return made
     return made + warpgroup.candidates(job, gpu) + tma.candidates(job, gpu)
@@ -78,15 +84,44 @@ def _few_queries(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     for parts in _parts(tiles, key_tiles, 1, 2 * gpu.sms):
         tile = job.staged(model.shared_tile(p.head, tiles * parts, gpu))
         grid = _Grid(tiles, parts, pack)
-        build = functools.partial(_plan_half, job, tile, grid, gpu)
-        made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
-        few = tiles <= model.MOST_CLUSTERS and gpu.capability >= (9, 0)
-        if parts in model.CLUSTER_PARTS and few:
-            tile = tile._replace(clustered=True)
-            name = f"{tile.name}, cluster of {parts}"
-            build = functools.partial(_plan_half, job, tile, grid, gpu)
-            why = f"{tiles * parts} blocks for {gpu.sms} SMs"
-            made.append(Candidate(name, tile.time(p, tiles, parts, gpu), why, build))
+        made += _shared_queries(job, tile, grid, gpu, _plan_half)
+    return made
+
+
+def _direct(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
+    """Candidates whose warps take keys and values straight to registers."""
+    p, made = job.problem, []
+    whole = p.head in model.DIRECT_HEADS and p.depth == p.width == p.head
+    if not whole or p.drop or p.mask == EXPRESSION or job.is_quantised:
+        return []
+    if job.pages is not None and job.pages.size % model.DirectTile.keys(p.head):
+        return []
+    for tile in model.DIRECT_TILES:
+        tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
+        steps = cdiv(p.keys, tile.keys(p.head) * tile.warps)
+        for parts in _parts(tiles, steps, 1, 2 * tile.resident * gpu.sms):
+            made += _shared_queries(job, tile, _Grid(tiles, parts, pack), gpu, _plan_direct)
+    return made
+
+
+def _shared_queries(
+    job: AttentionJob,
+    tile: ForwardTile | DirectTile,
+    grid: _Grid,
+    gpu: Target,
+    plan: Callable[..., Plan],
+) -> list[Candidate]:
+    """A tile with parts of the keys in blocks, and in the blocks of a cluster."""
+    p, (tiles, parts, _) = job.problem, grid
+    build = functools.partial(plan, job, tile, grid, gpu)
+    made = [_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build)]
+    few = tiles <= model.MOST_CLUSTERS and gpu.capability >= (9, 0)
+    if parts in model.CLUSTER_PARTS and few:
+        tile = tile._replace(clustered=True)
+        build = functools.partial(plan, job, tile, grid, gpu)
+        why = f"{tiles * parts} blocks for {gpu.sms} SMs"
+        name = f"{tile.name}, cluster of {parts}"
+        made.append(Candidate(name, tile.time(p, tiles, parts, gpu), why, build))
     return made
 
 
@@ -126,14 +161,34 @@ def _candidate(
 
 def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -> Plan:
     p = job.problem
-    split = "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
+    split = _split(tile, grid)
     shape = (p.head, tile.queries, tile.keys, tile.warps, tile.stages, p.mask, split, p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), *shape, tile.key_warps)))
     file = "attention/forward.cu" if job.pages is None else "attention/paged.cu"
     entry = "attend_int8" if job.is_quantised else "attend"
     kernel = source.kernel(file, f"{entry}<{words}>", **job.expression.macros)
     shared = tile.shared(p.head, grid.parts) + (tile.scale_bytes if job.is_quantised else 0)
-    return _plan(job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, tile.clustered)
+    last = p.random if job.pages is None else job.pages.arguments
+    return _plan(
+        job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, last, tile.clustered
+    )  # fmt: skip
+
+
+def _split(tile: ForwardTile | DirectTile, grid: _Grid) -> str:
+    """Who computes the keys of a tile; see split.cuh."""
+    return "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
+
+
+def _plan_direct(job: AttentionJob, tile: DirectTile, grid: _Grid, gpu: Target) -> Plan:
+    p = job.problem
+    words = (source.ctype(p.dtype), p.head, tile.warps, p.mask, _split(tile, grid))
+    entry = "direct" if job.pages is None else "direct_paged"
+    kernel = source.kernel("attention/direct.cu", source.template(entry, *words))
+    shared = tile.shared(p.head, grid.parts)
+    last = () if job.pages is None else job.pages.arguments
+    return _plan(
+        job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, last, tile.clustered
+    )  # fmt: skip
 
 
 def _plan_fp32(job: AttentionJob, tile: Fp32Tile, grid: _Grid, gpu: Target) -> Plan:
@@ -141,19 +196,18 @@ def _plan_fp32(job: AttentionJob, tile: Fp32Tile, grid: _Grid, gpu: Target) -> P
     split = str(grid.parts > 1).lower()
     words = f"{p.head}, {p.mask}, {p.drops}, {split}, {tile.queries}, {tile.keys}"
     kernel = source.kernel("attention/fp32.cu", f"attend<{words}>", **job.expression.macros)
-    return _plan(job, kernel, tile.queries, 256, tile.shared(p.head), grid, gpu)
+    return _plan(job, kernel, tile.queries, 256, tile.shared(p.head), grid, gpu, p.random)
 
 
 def _plan(
     job: AttentionJob, kernel: Kernel, queries: int, threads: int, shared: int, grid: _Grid,
-    gpu: Target, clustered: bool = False,
+    gpu: Target, last: tuple[Argument, ...], clustered: bool = False,
 ) -> Plan:  # fmt: skip
     p, (tiles, parts, pack) = job.problem, grid
     scratch, partial = _partial(job, tiles * parts * queries, 1 if clustered else parts)
     heads = p.batch * p.heads // pack
     at_once = model.heads_at_once(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once, job.operands.elementwise)
-    last = p.random if job.pages is None else job.pages.arguments
     args = (*job.pointers, *partial, problem, *last, *job.expression.arguments)
     early = gpu.capability >= (9, 0)
     cluster = (parts,) if clustered else None

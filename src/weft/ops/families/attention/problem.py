@@ -196,6 +196,11 @@ class Problem:
         return min(UNLIMITED, sum(self.window) + 1)
 
     @property
+    def paged(self) -> bool:
+        """True if keys and values are in pages."""
+        return self.starts[0] is None and self.starts[1] is not None
+
+    @property
     def windowed(self) -> bool:
         """True if a window hides keys that a causal mask leaves."""
         return self.window[0] < UNLIMITED or 0 < self.window[1] < UNLIMITED

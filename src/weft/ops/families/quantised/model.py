@@ -1,7 +1,7 @@
 """Cost model of weight-only products: tiles and modelled seconds.
 
-The constants come from the rates of an H200 and from those of kernels like these (`matmul`). Only
-some of `SKINNY` were fitted to times of these kernels (benchmarks/quantised.py).
+Constants of `SKINNY` were fitted to times of an H200 (benchmarks/quantised.py). Others come from
+its rates and from those of kernels like these (`matmul`).
 """
 
 from __future__ import annotations
@@ -45,45 +45,45 @@ def dequantise_time(weight: QuantisedWeight, dtype: torch.dtype, gpu: Target) ->
 class Skinny(NamedTuple):
     """Times of `skinny`.
 
-    resident  warps that an SM holds, by the loads of weights that a lane has under way
+    resident  blocks that an SM holds whose lanes have one pair of rows, and two; by the bits of a
+              weight, and whether there are more than eight tokens
     weight    seconds of an SM for a weight, by its bits: the conversion and the product
-    x         seconds of an SM for an element of x that is read again for a pair of rows
-    deep      factor on both where four steps are under way, by the bits of a weight
+    x         seconds of an SM for eight tokens of a weight, by its bits, divided by the rows of a
+              lane
+    memory    share of the bandwidth that all SMs reach
     latency   seconds from a load of weights to the next one of the lane
-    warp      seconds of an SM for a warp, once: its first weights, its sums
+    second    share of the bytes of a second pair of rows that are under way
+    round     seconds of a block beside its weights: its first ones, its sums
     """
 
-    resident: dict[int, int]
+    resident: dict[tuple[int, bool], tuple[int, int]]
     weight: dict[int, float]
-    x: float
-    deep: dict[int, float]
+    x: dict[int, float]
+    memory: float
     latency: float
-    warp: float
+    second: float
+    round: float
 
     def time(
-        self, job: QuantisedJob, gpu: Target, blocks: int, step: int, pairs: int, ahead: int
+        self, job: QuantisedJob, gpu: Target, blocks: int, weights: int, tokens: int, pairs: int
     ) -> float:
-        """Modelled seconds of so many blocks, whose warps read `step` of K at once."""
-        weight = job.weight
+        """Modelled seconds of so many blocks, which read so many weights each, zeros included."""
+        bits, eights = job.weight.format.bits, cdiv(tokens, 8)
         most = cdiv(blocks, gpu.sms)  # of an SM
-        loads = 2 * pairs * ahead
-        warps = min(self.resident[loads], 8 * most)
-        under_way = min(blocks, gpu.sms) * warps * loads * 512
-        memory = MEMORY_TIME * weight.size / min(gpu.bandwidth, under_way / self.latency)
-        padded = weight.n * cdiv(weight.k, step) * step / gpu.sms
-        work = padded * (self.weight[weight.format.bits] + self.x / (2 * pairs))
-        work *= self.deep[weight.format.bits] if ahead == 4 else 1.0
-        tail = most * gpu.sms / blocks if most > 1 else 1.0
-        waste: float = tail**0.5
-        return gpu.launch + OVERHEAD + max(memory, work) * waste + 8 * most * self.warp
+        at_once = min(most, self.resident[bits, eights > 1][pairs - 1])
+        under_way = at_once * 8 * 4 * 512 * (1 + (pairs - 1) * self.second)
+        rate = min(self.memory * gpu.bandwidth / gpu.sms, under_way / self.latency)
+        memory = weights * bits / 8 / rate
+        work = weights * (self.weight[bits] + self.x[bits] * eights / (2 * pairs))
+        return gpu.launch + OVERHEAD + most * max(memory, work) + cdiv(most, at_once) * self.round
 
 
 SKINNY = Skinny(
-    resident={4: 32, 8: 16}, weight={4: 9e-12, 8: 13e-12}, x=5e-12, deep={4: 1.6, 8: 1.0},
-    latency=1.8e-6, warp=10e-9,
+    resident={(8, False): (4, 2), (8, True): (3, 2), (4, False): (3, 2), (4, True): (2, 1)},
+    weight={4: 13e-12, 8: 9.4e-12}, x={4: 36e-12, 8: 14.6e-12}, memory=0.97, latency=1.65e-6,
+    second=0.57, round=0.9e-6,
 )  # fmt: skip
-"""`latency`, `deep` and `warp` choose tiles 1.04 x as slow as the best (geometric mean) in
-benchmarks/records/quantised.jsonl; the rest was not fitted."""
+"""Fitted to benchmarks/records/quantised.jsonl."""
 
 
 class QuantisedTile(NamedTuple):
@@ -150,11 +150,11 @@ class QuantisedTile(NamedTuple):
 
 
 TILES = (
-    QuantisedTile(rows=64, tokens=16, fragments=1, stages=4, resident=4, reach=0.10),
+    QuantisedTile(rows=64, tokens=16, fragments=1, stages=4, resident=4, reach=0.065),
     QuantisedTile(rows=64, tokens=32, fragments=1, stages=4, resident=3, reach=0.16),
     QuantisedTile(rows=128, tokens=32, fragments=2, stages=4, resident=2, reach=0.20),
-    QuantisedTile(rows=64, tokens=64, fragments=1, stages=3, resident=3, reach=0.22),
-    QuantisedTile(rows=128, tokens=64, fragments=2, stages=3, resident=2, reach=0.28),
+    QuantisedTile(rows=64, tokens=64, fragments=1, stages=3, resident=3, reach=0.15),
+    QuantisedTile(rows=128, tokens=64, fragments=2, stages=3, resident=2, reach=0.20),
 )
 TOKENS = (16, 32, 64)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)

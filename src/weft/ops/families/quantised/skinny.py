@@ -1,4 +1,4 @@
-"""Plan products with up to eight tokens: memory-bound, weights go straight to registers."""
+"""Plan products with up to 16 tokens: memory-bound, weights go straight to registers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from weft.ops.families.quantised import model
 from weft.ops.families.quantised.job import QuantisedJob, QuantisedWeight
 from weft.ops.families.quantised.structs import QuantisedProblem
 
-MOST = 8
-"""The most tokens."""
+TOKENS = (1, 2, 4, 8, 16)
+"""Tokens that the kernel is compiled for."""
+COLUMNS = 8
+"""Tokens of a product of tensor cores."""
 WARPS = 8
 """Warps of a block."""
 SHARES = (1, 2, 4, 8)
 """Warps that share the K of a row."""
-AHEAD = ((1, 2), (1, 4), (2, 2))
-"""Pairs of rows of a lane, and steps whose weights it has under way."""
+PAIRS = (1, 2)
+"""Pairs of rows of a lane."""
+AHEAD = 2
+"""Steps whose weights a lane has under way."""
 
 
 class SkinnyLaunch(NamedTuple):
@@ -31,24 +35,22 @@ class SkinnyLaunch(NamedTuple):
     units   eights of weights that a lane loads at once
     pairs   of rows of a lane
     share   warps that share a row
-    ahead   steps whose weights are under way
     """
 
     tokens: int
     units: int
     pairs: int
     share: int
-    ahead: int
 
     @property
     def step(self) -> int:
         """Weights of a row that a warp reads at once."""
-        return 32 * self.units * (MOST // self.tokens)
+        return 32 * self.units * (COLUMNS // min(self.tokens, COLUMNS))
 
     @property
     def rows(self) -> int:
         """Rows of a warp."""
-        return 2 * self.pairs * self.tokens
+        return 2 * self.pairs * min(self.tokens, COLUMNS)
 
     def takes(self, weight: QuantisedWeight) -> bool:
         """True if there are rows for a warp, and steps of a row for each warp that shares it."""
@@ -56,6 +58,11 @@ class SkinnyLaunch(NamedTuple):
 
     def blocks(self, weight: QuantisedWeight) -> int:
         return cdiv(weight.n, WARPS // self.share * self.rows)
+
+    def weights(self, weight: QuantisedWeight) -> int:
+        """Weights that a block reads, with zeros behind the last ones."""
+        step = self.step * self.share
+        return WARPS // self.share * self.rows * cdiv(weight.k, step) * step
 
 
 def units_of(weight: QuantisedWeight) -> int:
@@ -69,23 +76,19 @@ def units_of(weight: QuantisedWeight) -> int:
 
 
 def candidates(job: QuantisedJob, gpu: Target) -> list[Candidate]:
-    """Candidates for up to MOST tokens."""
+    """Candidates for few tokens."""
     units = units_of(job.weight)
-    if job.m > MOST or not units:
+    if job.m > TOKENS[-1] or not units:
         return []
-    tokens = next(t for t in (1, 2, 4, 8) if job.m <= t)
-    made = [
-        SkinnyLaunch(tokens, units, pairs, share, ahead)
-        for share in SHARES
-        for pairs, ahead in AHEAD
-    ]
+    tokens = next(t for t in TOKENS if job.m <= t)
+    made = [SkinnyLaunch(tokens, units, pairs, share) for share in SHARES for pairs in PAIRS]
     return [_candidate(job, gpu, launch) for launch in made if launch.takes(job.weight)]
 
 
 def _candidate(job: QuantisedJob, gpu: Target, launch: SkinnyLaunch) -> Candidate:
-    blocks, step = launch.blocks(job.weight), launch.step * launch.share
-    cost = model.SKINNY.time(job, gpu, blocks, step, launch.pairs, launch.ahead)
-    name = f"skinny, {2 * launch.pairs} rows, {launch.ahead} ahead"
+    blocks, weights = launch.blocks(job.weight), launch.weights(job.weight)
+    cost = model.SKINNY.time(job, gpu, blocks, weights, launch.tokens, launch.pairs)
+    name = f"skinny, {2 * launch.pairs} rows"
     name += f", {launch.share} warps a row" if launch.share > 1 else ""
     why = f"{job.m} tokens: memory is the limit, {job.weight.size:,} bytes"
     return Candidate(name, job.copy_time + cost, why, functools.partial(_plan, job, launch))
@@ -94,7 +97,7 @@ def _candidate(job: QuantisedJob, gpu: Target, launch: SkinnyLaunch) -> Candidat
 def _plan(job: QuantisedJob, launch: SkinnyLaunch) -> Plan:
     weight = job.weight
     types = (source.ctype(job.dtype), source.ctype(weight.scale))
-    words = (*launch, weight.k % launch.step == 0, weight.groups > 1, weight.has_zero)
+    words = (*launch, AHEAD, weight.k % launch.step == 0, weight.groups > 1, weight.has_zero)
     name = source.template("skinny", f"Weights::{weight.format.name}", *types, *words)
     kernel = source.kernel("quantised/skinny.cu", name, **QuantisedProblem.define())
     args = (*job.arguments, job.problem())

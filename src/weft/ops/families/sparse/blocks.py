@@ -13,7 +13,7 @@ from weft.ops.core import library, source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Argument, Plan, Pointer, Step
-from weft.ops.families.sparse import model, pipelined, pipelined_blocks
+from weft.ops.families.sparse import model, pipelined_blocks
 from weft.ops.families.sparse.block_call import BlockCall, BlockSizes, block_call
 from weft.ops.families.sparse.indices import (
     OUT,
@@ -51,7 +51,7 @@ def _candidates(request: Request) -> list[Candidate]:
     why = f"{call.count} blocks of {call.size} x {call.size} in {call.block_rows} rows"
     name, build = ("warps", _half) if itemsize == 2 else ("float32", _single)
     by_blocks = Candidate(f"rows of blocks, {name}", cost, why, functools.partial(build, call))
-    by_copies = pipelined_blocks.candidates(call, gpu) if pipelined.CHOSEN else []
+    by_copies = pipelined_blocks.candidates(call, gpu)
     return [by_blocks, *by_copies]
 
 

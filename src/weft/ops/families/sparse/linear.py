@@ -37,7 +37,7 @@ def candidates(request: Request) -> list[Candidate]:
     call = sparse_call(request)
     if 0 in call.size[:2]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (call.out,)))]
-    found = pipelined.candidates(call, gpu) if pipelined.CHOSEN else []
+    found = pipelined.candidates(call, gpu)
     for tile in WARP_TILES:
         if tile.shared <= gpu.shared_per_block:
             why = f"{tile.works(call.size)} tiles for {gpu.sms} SMs"

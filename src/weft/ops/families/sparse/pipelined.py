@@ -25,9 +25,6 @@ from weft.ops.families.matmul.product import Bias, Operand, Product, Side
 from weft.ops.families.sparse.call import OUT, SparseCall
 from weft.ops.families.sparse.model import PIPELINED_TILES, STEP_K, SparsePipelinedTile
 
-CHOSEN = False
-"""True if ops choose the kernels of this folder that copy by TMA. Their first run on an H200 did
-not end, and the cause is not known."""
 LEAST_STAGES = 3
 """A stage is free when the products of the next one have been issued."""
 WORDS = next(kind for kind in TYPES if kind.name == "s32")
@@ -62,7 +59,7 @@ def plan(call: SparseCall, tile: SparsePipelinedTile, stages: int, gpu: Target) 
     clusters = cdiv(works, cdiv(works, gpu.sms // tile.cluster))
     side = Side(k_major=True, bytes=16, pitch=call.pitch)
     args = (
-        *_value_maps(call, values, tile),
+        _value_map(call, values, tile),
         *operand_maps(
             ELEMENTS[call.out.dtype], product.b, side, size.rows, product, tile.bn // tile.cluster
         ),
@@ -88,18 +85,13 @@ def _product(call: SparseCall) -> Product:
     )  # fmt: skip
 
 
-def _value_maps(call: SparseCall, values: Pointer, tile: SparsePipelinedTile) -> tuple[Map, Map]:
-    """Maps of the kept elements, of whole tiles and of the last one."""
+def _value_map(call: SparseCall, values: Pointer, tile: SparsePipelinedTile) -> Map:
+    """The map of the kept elements. Rows behind the last one are zeros."""
     features, _, k = call.size
-    kind = ELEMENTS[call.out.dtype]
-    whole, edge = (
-        Map(values, MapRequest(
-            kind, 0, (k // 2, features), (k,), (1, 1), (STEP_K // 2, rows), swizzle=SWIZZLE_64,
-            l2=L2_128,
-        ))
-        for rows in (tile.bm, features % tile.bm or tile.bm)
-    )  # fmt: skip
-    return whole, edge
+    return Map(values, MapRequest(
+        ELEMENTS[call.out.dtype], 0, (k // 2, features), (k,), (1, 1), (STEP_K // 2, tile.bm),
+        swizzle=SWIZZLE_64, l2=L2_128,
+    ))  # fmt: skip
 
 
 def _metadata_map(metadata: Pointer, features: int, k: int) -> Map:

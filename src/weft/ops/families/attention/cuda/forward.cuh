@@ -172,32 +172,17 @@ __device__ void attend_tile(const T* q, const C* k, const C* v, const void* mask
         auto log = [&](int r, float x) {
             if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x;
         };
-        [[maybe_unused]] auto part = Partial<HEAD, BM, true>{partial}.of(
-            static_cast<long long>(at.number) * p.parts + at.part);
         if constexpr (ACROSS > 1) {
             Partial<HEAD, BM, false> shared{floats};
-            float* table = shared.of(ACROSS).base;
             if (mine < rows) shared.of(warp / DOWN).write_rows(result, online.most, row0);
-            __syncthreads();
-            if constexpr (SPLIT == CLUSTER) {
-                Partial<HEAD, BM, false> own{table + ACROSS * BM};
-                combine<HEAD, BM, false>(
-                    Team<THREADS>(), shared, ACROSS, count, table,
-                    [&](int r, int c, const Vector<float, 4>& x) { own.write_four(r, c, x); },
-                    [&](int r, float x) { own.write(own.log(r), x); });
-                combine_cluster<HEAD, BM, THREADS>(own, count, write, log);
-            } else if constexpr (SPLIT == BLOCKS)
-                combine<HEAD, BM, false>(
-                    Team<THREADS>(), shared, ACROSS, count, table,
-                    [&](int r, int c, const Vector<float, 4>& x) { part.write_four(r, c, x); },
-                    [&](int r, float x) { part.write(part.log(r), x); });
-            else
-                combine<HEAD, BM, false>(Team<THREADS>(), shared, ACROSS, count, table, write, log);
-        } else if (mine < rows) {
-            part.write_rows(result, online.most, row0);
+            combine_warps<HEAD, BM, THREADS, SPLIT, ACROSS>(
+                shared, count, partial, counters, at.number, at.part, p.parts, write, log);
+        } else {
+            auto part = Partial<HEAD, BM, true>{partial}.of(
+                static_cast<long long>(at.number) * p.parts + at.part);
+            if (mine < rows) part.write_rows(result, online.most, row0);
+            finish_parts<HEAD, BM, THREADS>(partial, counters, at.number, p.parts, count, floats,
+                                            write, log);
         }
-        if constexpr (SPLIT == BLOCKS)
-            finish_parts<HEAD, BM, THREADS>(partial, counters, at.number, p.parts, rows - first,
-                                            floats, write, log);
     }
 }

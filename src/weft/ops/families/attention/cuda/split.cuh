@@ -209,6 +209,36 @@ __device__ void combine_cluster(Partial<HEAD, BM, false> part, int rows, Write w
     cluster_sync();  // no block ends while others read its memory
 }
 
+// Combines the results that ACROSS warps have written to shared memory, `count` rows of each, and
+// those of the other parts of the keys. `partial` and `counters` are those of SPLIT == BLOCKS;
+// WRITE and LOG are those of `combine`.
+template <int HEAD, int BM, int THREADS, int SPLIT, int ACROSS, class Write, class Log>
+__device__ void combine_warps(Partial<HEAD, BM, false> shared, int count, float* partial,
+                              int* counters, int number, int part, int parts, Write write,
+                              Log log) {
+    float* table = shared.of(ACROSS).base;
+    __syncthreads();
+    if constexpr (SPLIT == WHOLE) {
+        combine<HEAD, BM, false>(Team<THREADS>(), shared, ACROSS, count, table, write, log);
+    } else if constexpr (SPLIT == CLUSTER) {
+        Partial<HEAD, BM, false> own{table + ACROSS * BM};
+        combine<HEAD, BM, false>(
+            Team<THREADS>(), shared, ACROSS, count, table,
+            [&](int r, int c, const Vector<float, 4>& x) { own.write_four(r, c, x); },
+            [&](int r, float x) { own.write(own.log(r), x); });
+        combine_cluster<HEAD, BM, THREADS>(own, count, write, log);
+    } else {
+        auto mine =
+            Partial<HEAD, BM, true>{partial}.of(static_cast<long long>(number) * parts + part);
+        combine<HEAD, BM, false>(
+            Team<THREADS>(), shared, ACROSS, count, table,
+            [&](int r, int c, const Vector<float, 4>& x) { mine.write_four(r, c, x); },
+            [&](int r, float x) { mine.write(mine.log(r), x); });
+        finish_parts<HEAD, BM, THREADS>(partial, counters, number, parts, count, shared.base, write,
+                                        log);
+    }
+}
+
 // Four results as elements of a row, by one store where rows are whole vectors.
 template <class T>
 __device__ void store_four(T* row, int column, int width, bool whole, const Vector<float, 4>& x) {

@@ -8,9 +8,8 @@
 
 template <class T, int BM, int BN, int STAGES, int CLUSTER, bool WHOLE, bool BIAS>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
-    pipelined(const __grid_constant__ TensorMap values,
-              const __grid_constant__ TensorMap values_edge,
-              const __grid_constant__ TensorMap dense, const __grid_constant__ TensorMap dense_edge,
+    pipelined(const __grid_constant__ TensorMap values, const __grid_constant__ TensorMap dense,
+              const __grid_constant__ TensorMap dense_edge,
               const __grid_constant__ TensorMap metadata, const T* bias, T* C,
               const __grid_constant__ Problem p) {
     using G = SparseTile<T, BM, BN, STAGES, CLUSTER>;
@@ -36,11 +35,8 @@ __global__ void __launch_bounds__(BM * 2 + 128, 1)
         if (CLUSTER > 1) cluster_wait();
         if (threadIdx.x != THREADS) return;
         wait_for_kernels();
-        SparseMaps maps{{values, values_edge, p.M},
-                        {dense, dense_edge, p.N},
-                        metadata,
-                        ceil_div(p.M, 64),
-                        ceil_div(p.K, G::STEP)};
+        SparseMaps maps{
+            values, {dense, dense_edge, p.N}, metadata, ceil_div(p.M, 64), ceil_div(p.K, G::STEP)};
         Turn<STAGES> turn;
         for (int at = first; at < works; at += stride) {
             Work work = Work::number<BM * CLUSTER, BN>(at, p);

@@ -9,7 +9,8 @@
 // The maps of a product: both operands, and metadata as rows of 128 words, one row for each 64 rows
 // and 64 of K. `blocks` is the number of 64 rows, `deep` that of 64 of K.
 struct SparseMaps {
-    OperandMaps values, dense;
+    const TensorMap& values;
+    OperandMaps dense;
     const TensorMap& metadata;
     int blocks, deep;
 };
@@ -34,22 +35,21 @@ struct SparseTile {
     // Fills stages with all steps of K of a tile; one thread calls it.
     static __device__ void fill(const SparseMaps& maps, unsigned ring, Ring& stages,
                                 Turn<STAGES>& turn, int row, int column, int block) {
-        // The last cluster may have a block without rows: it multiplies what the others share.
-        int rows = max(0, min(maps.values.extent - row, BM));
-        const TensorMap& values = rows == BM ? maps.values.whole : maps.values.edge;
+        // Rows outside are zeros. The last cluster may have a block without rows: it multiplies
+        // what the others share.
         int shared = CLUSTER > 1 ? DENSE : Dense::bytes(maps.dense, column);
 #pragma unroll 1
         for (int step = 0; step < maps.deep; ++step, turn.next()) {
             Barrier& full = stages.full[turn.stage];
             unsigned tile = ring + turn.stage * STAGE;
             stages.wait_empty(turn);
-            full.arrive_expecting(shared + rows * 64 + WORDS);
+            full.arrive_expecting(shared + VALUES + WORDS);
             if constexpr (CLUSTER > 1)
                 load_box_multicast(tile + block * (DENSE / CLUSTER), maps.dense.whole, full,
                                    (1 << CLUSTER) - 1, step * STEP, column + block * (BN / CLUSTER),
                                    0);
             else Dense::load(tile, maps.dense, full, column, step * STEP, 0);
-            if (rows) load_box(tile + DENSE, values, full, step * STEP / 2, row);
+            load_box(tile + DENSE, maps.values, full, step * STEP / 2, row);
 #pragma unroll
             for (int i = 0; i < BM / 64; ++i) {
                 int at = min(row / 64 + i, maps.blocks - 1);  // metadata is never undefined
