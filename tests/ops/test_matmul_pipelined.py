@@ -77,6 +77,20 @@ def test_tiles(
     close(run("matmul", tile, turned, a, b, sms=1), a.double() @ b.double())
 
 
+@pytest.mark.parametrize("k", [64, 328])
+@pytest.mark.parametrize("splits", [1, 2])
+def test_a_constant_weight_is_copied_early(splits: int, k: int) -> None:
+    """Fewer steps than stages, and more; several tiles of a block."""
+    a, b = matrix(9, k, HALF, False, 1), matrix(k, 150, HALF, True, 2)
+    request = library.function("matmul").request(a, b, "fp32")
+    made = product_of(request, MATMUL).transposed()
+    early = dataclasses.replace(made, a=made.a._replace(constant=True))
+    gpu = dataclasses.replace(H200, sms=1)
+    with weft.sanitize():
+        plan = pipelined.plan(early, PipelinedTile(64, 16, splits=splits), STAGES, gpu)
+        close(runner(plan, 2, torch.device("cpu"))(a, b), a.double() @ b.double())
+
+
 def test_parts_of_wider_matrices() -> None:
     """The last step of K is not whole, and what lies beside the parts is not read."""
     a, b = matrix(40, 144, HALF, False, 1), matrix(144, 48, HALF, True, 2)

@@ -100,6 +100,14 @@ def test_kernels(kernel: Any) -> None:
     close(by(name, "linear_quantised", x, weight, scale, zeros, bias), x, exact, bias)
 
 
+@pytest.mark.parametrize("op", ["linear_quantised", "linear_quantised_constant"])
+def test_a_constant_weight_is_read_early(op: str) -> None:
+    weight, scale, zeros, exact = quantised(INT4, 20, 512, 4, zero=True)
+    x = tokens(3, 512, BFLOAT)
+    with weft.sanitize():
+        close(by("skinny, 2 rows", op, x, weight, scale, zeros), x, exact)
+
+
 @pytest.mark.parametrize(
     ("kind", "k", "groups", "dtype"),
     [

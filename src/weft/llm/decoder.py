@@ -68,15 +68,15 @@ class Block(nn.Module):  # type: ignore[misc]
         c, i = self.config, self.number
         y, x = _normed(self.norm1, c, x, added)
         heads = library.call("rotary_cached")(
-            self.qkv(y), now.positions, now.slots, now.keys[i], now.values[i], now.cos, now.sin,
-            self.q_norm, self.k_norm, c.heads, c.eps,
+            product(self.qkv, y), now.positions, now.slots, now.keys[i], now.values[i],
+            now.cos, now.sin, self.q_norm, self.k_norm, c.heads, c.eps,
         )  # fmt: skip
-        y = self.out(now.attend(i, *heads).flatten(1))
+        y = product(self.out, now.attend(i, *heads).flatten(1))
         y, x = _normed(self.norm2, c, x, y)
-        y = self.up(y)
+        y = product(self.up, y)
         if c.is_gpt2:
-            return x, self.down(library.call("gelu")(y, approximate="tanh"))
-        return x, self.down(library.call("swiglu")(y))
+            return x, product(self.down, library.call("gelu")(y, approximate="tanh"))
+        return x, product(self.down, library.call("swiglu")(y))
 
 
 class Decoder(nn.Module):  # type: ignore[misc]
@@ -119,6 +119,17 @@ class Decoder(nn.Module):  # type: ignore[misc]
         for block in self.blocks:
             x, added = block(x, added, now)
         return _normed(self.norm, self.config, x, added)[0]
+
+
+def product(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    """The result of a layer. Weights do not change between tokens: kernels may read them early."""
+    made: torch.Tensor
+    is_plain = type(layer) is CLASSES["Linear"]
+    if is_plain:
+        made = library.call("linear_constant")(x, layer.weight, layer.bias)
+    else:
+        made = layer(x, constant=True) if hasattr(layer, "quantised") else layer(x)
+    return made
 
 
 def angles(

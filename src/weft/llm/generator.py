@@ -10,7 +10,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.llm import cache as caches
 from weft.llm.cache import PAGE, Cache
-from weft.llm.decoder import Attend, Decoder, Pass, angles
+from weft.llm.decoder import Attend, Decoder, Pass, angles, product
 from weft.llm.sampling import Sampling, Settings
 from weft.ops.core import library
 from weft.ops.graph import graph
@@ -162,7 +162,7 @@ class Generator:
 
     def _draw(self, hidden: torch.Tensor, count: int) -> torch.Tensor:
         settings = (s[:count] for s in (*self._settings.tensors, self._positions))
-        drawn: torch.Tensor = library.call("sample")(self.model.head(hidden), *settings)
+        drawn: torch.Tensor = library.call("sample")(product(self.model.head, hidden), *settings)
         return drawn
 
     def _advance(self, drawn: torch.Tensor, count: int) -> None:

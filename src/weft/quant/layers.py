@@ -76,17 +76,21 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
         shape = (self.out_features, self.in_features)
         return Quantised(self.weight, self.scale, self.zero, shape=shape, **self._facts)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute the layer for x [..., K]."""
+    def forward(self, x: torch.Tensor, constant: bool = False) -> torch.Tensor:
+        """Compute the layer for x [..., K].
+
+        constant  the weight has not changed shortly before, and no gradient is wanted: kernels may
+                  read it before those that write x have ended
+        """
         if self.multiplier is not None:
             x = x * self.multiplier.to(x.dtype)
         if self.columns is None:
-            return self._product(x)
-        y = self._product(x.index_fill(-1, self.columns, 0))
+            return self._product(x, constant)
+        y = self._product(x.index_fill(-1, self.columns, 0), constant)
         return y + products.plain(x.index_select(-1, self.columns), self.kept.to(x.dtype))
 
-    def _product(self, x: torch.Tensor) -> torch.Tensor:
-        return products.weight_only(x, self.quantised, self.bias)
+    def _product(self, x: torch.Tensor, constant: bool) -> torch.Tensor:
+        return products.weight_only(x, self.quantised, self.bias, constant)
 
     def dequantised(self) -> torch.nn.Linear:
         """Make a linear layer of PyTorch that computes the same."""
@@ -161,7 +165,7 @@ class DynamicLinear(Linear):
     32.0
     """
 
-    def _product(self, x: torch.Tensor) -> torch.Tensor:
+    def _product(self, x: torch.Tensor, constant: bool) -> torch.Tensor:
         return products.dynamic(x, self.quantised, self.bias)
 
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 import torch
 
 from weft import ops
+from weft.ops.core import library
 from weft.quant.formats import BLOCK
 from weft.quant.quantised import Quantised
 
 
-def weight_only(x: torch.Tensor, weight: Quantised, bias: torch.Tensor | None) -> torch.Tensor:
-    """Compute x @ weight.T + bias with the weight in the dtype of x [..., K]."""
+def weight_only(
+    x: torch.Tensor, weight: Quantised, bias: torch.Tensor | None, constant: bool = False
+) -> torch.Tensor:
+    """Compute x @ weight.T + bias with the weight in the dtype of x [..., K].
+
+    constant  no kernel shortly before writes the weight, and no gradient is wanted
+    """
     if weight.group == BLOCK:  # the op has scales of rows and of groups of K
         return plain(x, weight.dequantise(x.dtype), bias)
     given = None if bias is None else bias.to(x.dtype)
-    made: torch.Tensor = ops.linear_quantised(x, weight.weight, weight.scale, weight.zero, given)
+    op = library.call("linear_quantised_constant") if constant else ops.linear_quantised
+    made: torch.Tensor = op(x, weight.weight, weight.scale, weight.zero, given)
     return made
 
 

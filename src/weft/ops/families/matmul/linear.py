@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,12 @@ LARGE = 2**22
 def _candidates(request: Request) -> list[Candidate]:
     roles = Roles(left=0, right=1, bias=2, transposed=True)
     return candidates_of(product_of(request, roles), request)
+
+
+def _constant_candidates(request: Request) -> list[Candidate]:
+    product = product_of(request, Roles(left=0, right=1, bias=2, transposed=True))
+    constant = product.b._replace(constant=not product.before)
+    return candidates_of(dataclasses.replace(product, b=constant), request)
 
 
 def _check(input: Any, weight: Any, bias: Any, activation: str, precision: str) -> None:
@@ -153,5 +160,23 @@ DEFINITIONS = (
         backward=_backward,
         autocast=LOWER,
         redirect=_redirect,
+    ),
+    Definition(
+        name="linear_constant",
+        schema=(
+            "(Tensor input, Tensor weight, Tensor? bias=None,"
+            ' str activation="", str precision="fp32") -> Tensor'
+        ),
+        doc="""linear for inference, whose weight no kernel shortly before writes.
+
+        Kernels may copy the weight before those that write input have ended.
+        """,
+        fake=lambda input, weight, bias=None, activation="", precision="fp32": input.new_empty(
+            (*input.shape[:-1], weight.shape[0])
+        ),
+        candidates=_constant_candidates,
+        check=_check,
+        autocast=None,
+        public=False,
     ),
 )

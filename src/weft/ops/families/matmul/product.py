@@ -23,7 +23,8 @@ VECTOR, SCALAR, ALONG_K = 0, 1, 2
 class Operand(NamedTuple):
     """One matrix of a batch: its address and strides along M or N, along K and the batch.
 
-    base  the alignment of its address, at most 16 bytes
+    base      the alignment of its address, at most 16 bytes
+    constant  True if no kernel before writes it: it may be read before they have ended
     """
 
     pointer: Pointer
@@ -31,6 +32,7 @@ class Operand(NamedTuple):
     k: int
     batch: int
     base: int
+    constant: bool = False
 
     @property
     def aligned(self) -> bool:
@@ -151,9 +153,9 @@ class Product:
         """The struct that the kernels take."""
         strides = (self.bias.m, self.bias.n, self.bias.batch) if self.bias else (0, 0, 0)
         return struct.pack(
-            "<6i12q2i", self.m, self.n, self.k, splits, each, self.batch, lda, ldb, self.a.along,
+            "<6i12q3i4x", self.m, self.n, self.k, splits, each, self.batch, lda, ldb, self.a.along,
             self.a.k, self.a.batch, self.b.batch, self.m * self.n, self.row_c, self.column_c,
-            *strides, *tiles,
+            *strides, *tiles, self.a.constant,
         )  # fmt: skip
 
     def scratch_number(self) -> Pointer:

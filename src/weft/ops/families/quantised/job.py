@@ -14,6 +14,8 @@ from weft.ops.core.plan import Argument, Buffer, Layout, Pointer, Step
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.quantised.structs import QuantisedProblem
 
+CONSTANT = "linear_quantised_constant"
+"""The op whose weight no kernel shortly before writes."""
 X, WEIGHT, SCALE, ZERO, BIAS, OUTPUT = range(6)
 """Numbers of the tensors of linear_quantised; scratch follows."""
 
@@ -110,12 +112,13 @@ class QuantisedWeight:
         bits: int = 0,
         splits: int = 1,
         each: int = 0,
+        constant: bool = False,
     ) -> bytes:
         """The struct that the kernels take."""
         magic, shift = _division(self.group) if self.groups > 1 else (0, 0)
         return QuantisedProblem(
             m, self.n, self.k, self.groups, self.group, magic, shift, bits, splits, each or self.k,
-            x_row, self.row, *self.strides, bias_n,
+            x_row, self.row, *self.strides, bias_n, constant,
         ).pack()  # fmt: skip
 
 
@@ -141,6 +144,7 @@ class QuantisedJob:
     x        the rows of the tokens, `pitch` elements apart
     aligned  the alignment of x, at most 16 bytes
     steps    launches before the product: a copy of x
+    constant True if no kernel before writes the weight
     """
 
     weight: QuantisedWeight
@@ -154,6 +158,7 @@ class QuantisedJob:
     steps: tuple[Step, ...] = ()
     scratch: tuple[Buffer, ...] = ()
     copy_time: float = 0.0
+    constant: bool = False
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -171,7 +176,9 @@ class QuantisedJob:
     def problem(self, splits: int = 1, each: int = 0) -> bytes:
         """The struct that the kernels take."""
         bits = MAGIC.get(self.dtype, 0)
-        return self.weight.problem(self.m, self.pitch, self.bias or 0, bits, splits, each)
+        return self.weight.problem(
+            self.m, self.pitch, self.bias or 0, bits, splits, each, self.constant
+        )
 
 
 def job_of(request: Request) -> QuantisedJob:
@@ -183,8 +190,9 @@ def job_of(request: Request) -> QuantisedJob:
     walk = merged(x.shape[:-1], [x.strides[:-1]])
     pitch = walk.strides[0][0]
     made = QuantisedJob(
-        weight, math.prod(x.shape[:-1]), x.dtype, Pointer(X), pitch, x.aligned, stride, out
-    )
+        weight, math.prod(x.shape[:-1]), x.dtype, Pointer(X), pitch, x.aligned, stride, out,
+        constant=request.op == CONSTANT,
+    )  # fmt: skip
     if len(walk.sizes) > 1 or (x.strides[-1] != 1 and weight.k > 1):
         return copied(made, request)
     return made

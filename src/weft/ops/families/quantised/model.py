@@ -153,8 +153,8 @@ TILES = (
     QuantisedTile(rows=64, tokens=16, fragments=1, stages=4, resident=4, reach=0.065),
     QuantisedTile(rows=64, tokens=32, fragments=1, stages=4, resident=3, reach=0.16),
     QuantisedTile(rows=128, tokens=32, fragments=2, stages=4, resident=2, reach=0.20),
-    QuantisedTile(rows=64, tokens=64, fragments=1, stages=3, resident=3, reach=0.15),
-    QuantisedTile(rows=128, tokens=64, fragments=2, stages=3, resident=2, reach=0.20),
+    QuantisedTile(rows=64, tokens=64, fragments=1, stages=3, resident=3, reach=0.22),
+    QuantisedTile(rows=128, tokens=64, fragments=2, stages=3, resident=2, reach=0.28),
 )
 TOKENS = (16, 32, 64)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)

@@ -11,7 +11,7 @@ from weft.ops.core import library
 from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.families.quantised import dequantised, plans
-from weft.ops.families.quantised.job import FORMATS
+from weft.ops.families.quantised.job import CONSTANT, FORMATS
 
 NAME = "linear_quantised"
 GROUP = "products"
@@ -137,6 +137,22 @@ DEFINITIONS = (
         setup=_setup,
         backward=_backward,
         autocast=None,
+    ),
+    Definition(
+        name=CONSTANT,
+        schema=(
+            "(Tensor x, Tensor weight, Tensor scale, Tensor? zero=None, Tensor? bias=None)"
+            " -> Tensor"
+        ),
+        doc="""linear_quantised for inference, whose weight no kernel shortly before writes.
+
+        Kernels may read the weight before those that write x have ended.
+        """,
+        fake=_fake,
+        candidates=plans.candidates,
+        check=_check,
+        autocast=None,
+        public=False,
     ),
     Definition(
         name="dequantised_weight",

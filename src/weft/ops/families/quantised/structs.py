@@ -29,3 +29,4 @@ class QuantisedProblem(Struct):
     zero_n: LongLong
     zero_group: LongLong
     bias_n: LongLong
+    constant: Annotated[Int, "no kernel before writes the weight: reads begin before it ends"]

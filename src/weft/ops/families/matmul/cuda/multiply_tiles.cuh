@@ -140,12 +140,17 @@ __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
         if (second) barrier_sync<THREADS + COPYING>(2);
         else barrier_arrive<THREADS + COPYING>(2);
         if (!second && threadIdx.x != THREADS) return;
-        wait_for_kernels();
+        bool early = p.constant && !Sums::FILLS;
+        if (!early) wait_for_kernels();
         Turn<S::STAGES> turn;
         while (walk.next()) {
             Work work = Work::number<S::BM, S::BN>(walk.at, p);
             int2 batch = make_int2(p.batch_a ? work.batch : 0, p.batch_b ? work.batch : 0);
             if (second) sums.fill(room, stages, turn, p, work, walk.begin, walk.steps);
+            else if (early)
+                G::fill_early(A, B, ring, stages, turn, work.row, work.column, batch,
+                              walk.begin * G::STEP, walk.steps),
+                    early = false;
             else
                 G::fill(A, B, ring, stages, turn, work.row, work.column, batch,
                         walk.begin * G::STEP, walk.steps);

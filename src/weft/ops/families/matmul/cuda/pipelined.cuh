@@ -2,6 +2,7 @@
 // a ring of stages, 128 bytes of K at a time, and warpgroups multiply them. The shape of the
 // pipeline follows CUTLASS's warp-specialised kernels.
 #pragma once
+#include <weft/early_launch.cuh>
 #include <weft/pipeline.cuh>
 #include <weft/problem.cuh>
 #include <weft/wgmma.cuh>
@@ -99,6 +100,23 @@ struct PipelinedTile {
             A::load(tile, a, full, row, k, batch.x);
             B::load(tile + A::BYTES, b, full, column, k, batch.y);
         }
+    }
+    // The same for the first tile of a block whose A no kernel before writes: copies of A into the
+    // free stages begin before these kernels have ended.
+    static __device__ void fill_early(const OperandMaps& a, const OperandMaps& b, unsigned ring,
+                                      Ring& stages, Turn<STAGES>& turn, int row, int column,
+                                      int2 batch, int k, int steps) {
+        int bytes = A::bytes(a, row) + B::bytes(b, column), ahead = min(steps, STAGES);
+#pragma unroll 1
+        for (int i = 0; i < ahead; ++i) {
+            stages.full[i].arrive_expecting(bytes);
+            A::load(ring + i * STAGE, a, stages.full[i], row, k + i * STEP, batch.x);
+        }
+        wait_for_kernels();
+#pragma unroll 1
+        for (int i = 0; i < ahead; ++i, turn.next())
+            B::load(ring + i * STAGE + A::BYTES, b, stages.full[i], column, k + i * STEP, batch.y);
+        fill(a, b, ring, stages, turn, row, column, batch, k + ahead * STEP, steps - ahead);
     }
     // `more` starts other products of the same rows of A: those of of[i] have descriptor `a`.
     template <class More = NoMore>

@@ -15,6 +15,7 @@ struct Problem {
     long long row_c, column_c;  // of C
     long long row_bias, column_bias, batch_bias;
     int tiles_m, tiles_n;
+    int constant;  // no kernel before writes A: copies of it begin before they have ended
 };
 
 template <int ACTIVATION>

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(256)
     constexpr int LANE = 8 * UNITS, CHUNK = 4 * LANE, STEP = CHUNK * SLICES * SHARE;
     constexpr int WORDS = UNITS * WEIGHT_WORDS<F>;
     __shared__ float sums[8][TOKENS][ROWS];
-    wait_for_kernels();
+    if (!p.constant) wait_for_kernels();
     int lane = lane_index(), warp = warp_index(), slice = lane / 4 % SLICES;
     int token = lane / 4 / SLICES, begin = warp % SHARE * SLICES * CHUNK;
     int steps = ceil_div(max(p.K - begin, 0), STEP);
@@ -53,6 +53,8 @@ __global__ void __launch_bounds__(256)
             if constexpr (GROUPED)
                 if (inside || !WHOLE) groups[set][r].read(scale, zero, p, r * ACROSS, group);
         }
+    };
+    auto fetch_tokens = [&](int set, int k, int left) {
 #pragma unroll
         for (int i = 0; i < EIGHTS * UNITS; ++i) {
             int eight = i / UNITS, u = i % UNITS;
@@ -107,11 +109,15 @@ __global__ void __launch_bounds__(256)
     int k = begin + slice * CHUNK + lane % 4 * LANE;
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) fetch(i, k + i * STEP, steps - i);
+    if (p.constant) wait_for_kernels();
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) fetch_tokens(i, k + i * STEP, steps - i);
     for (; steps > 0; steps -= AHEAD)
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
             if (i < steps) multiply(i);
             fetch(i, k + AHEAD * STEP, steps - AHEAD - i);
+            fetch_tokens(i, k + AHEAD * STEP, steps - AHEAD - i);
             k += STEP;
         }
     start_next_kernel();  // earlier, its blocks would take the place of others on some SMs
