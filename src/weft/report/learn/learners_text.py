@@ -44,10 +44,9 @@ def cohort(found: Cohort) -> Iterator[Block]:
 def created(files: Sequence[Path], places: int) -> Iterator[Styled]:
     """The files of a new chapter, and how to go on."""
     yield from ((str(file), "") for file in files)
-    yield (
-        f"\n{places} places to fill in, marked FILL IN. Next: weft learn verify ./{_rel(files)}",
-        "",
-    )
+    folder = files[0].parent
+    path = folder if folder.is_absolute() else f"./{folder.as_posix()}"
+    yield f"\n{places} places to fill in, marked FILL IN. Next: weft learn verify {path}", ""
 
 
 def unfilled(places: Sequence[str]) -> Iterator[Styled]:
@@ -55,7 +54,3 @@ def unfilled(places: Sequence[str]) -> Iterator[Styled]:
     if places:
         yield f"{len(places)} places are still to fill in:", "yellow"
         yield from ((f"  {place}", "") for place in places)
-
-
-def _rel(files: Sequence[Path]) -> str:
-    return files[0].parent.as_posix().removeprefix("./")

@@ -49,6 +49,13 @@ def certificate(options: LearnOptions, name: str, steps: Steps) -> Certificate:
                     state.hints,
                 )
             )
+    if not passed:
+        raise ArgumentError(
+            "no exercise passes yet",
+            where=str(folder.path),
+            got="; ".join(f"{title}: {why}" for title, why in left_out.items()),
+            next="weft learn explain EXERCISE helps with one that fails",
+        )
     return Certificate(
         name.strip(),
         datetime.now(UTC).isoformat(timespec="seconds"),

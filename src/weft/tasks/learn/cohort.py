@@ -48,12 +48,20 @@ def cohort(paths: Sequence[Path], regrade: bool, steps: Steps) -> Cohort:
                 known = _known(path)
                 mine = list(_rows(path, known, regrade))
             except (Error, OSError, UnicodeError) as error:
-                broken[path] = str(error)
+                broken[path] = _words(error)
                 continue
             rows += mine
             if known.damaged:
                 damaged[_learner(path)] = known.damaged
     return Cohort(tuple(rows), regrade, broken, damaged)
+
+
+def _words(error: Exception) -> str:
+    """An error in one line, without the folder, which is named beside it."""
+    if not isinstance(error, Error):
+        return str(error)
+    got, allowed = f"got {error.got}", f"expected {error.allowed}"
+    return ", ".join([error.what, *[got] * bool(error.got), *[allowed] * bool(error.allowed)])
 
 
 def as_csv(found: Cohort) -> str:
