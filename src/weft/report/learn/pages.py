@@ -14,9 +14,9 @@ from weft.report.learn.text import damage, numbers
 from weft.values.learn import ChapterProgress, CourseMap
 from weft.values.learners import Certificate
 
-_W, _H, _GAP_X, _GAP_Y, _EDGE = 190, 62, 46, 16, 8
+_W, _H, _GAP_X, _GAP_Y, _EDGE = 152, 60, 28, 14, 2
 """Width and height of a chapter in the drawing, the gaps between chapters, and the margin."""
-_LETTERS = 24
+_LETTERS = 20
 """Letters of a title that fit into a line of a chapter."""
 
 
@@ -76,7 +76,7 @@ def _places(chapters: Sequence[ChapterProgress]) -> dict[int, tuple[int, int]]:
 
 def _box(c: ChapterProgress, place: tuple[int, int]) -> Mapping[str, Any]:
     x, y = _corner(place)
-    each = min(16.0, (_W - 20) / max(1, len(c.exercises)))
+    each = min(14.0, (_W - 50) / max(1, len(c.exercises)))
     return {
         "x": x, "y": y, "width": _W, "height": _H, "state": state(c), "number": f"{c.chapter:02}",
         "lines": _wrapped(c.title), "title": c.title,
@@ -88,7 +88,7 @@ def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:
     """A curve from the right side of a chapter to the left side of another."""
     (x, y), (u, v) = _corner(start), _corner(end)
     x, y, v = x + _W, y + _H / 2, v + _H / 2
-    bend = max(20.0, (u - x) / 2)
+    bend = max(14.0, (u - x) / 2)
     return f"M{x:g} {y:g} C{x + bend:g} {y:g} {u - bend:g} {v:g} {u:g} {v:g}"
 
 
