@@ -145,8 +145,14 @@ def test_the_verb(tmp_path: Path) -> None:
     )
     mine.write_text(PLANTED["a bound that is one too small"].source, "utf-8")
     said = learn("explain", "02/guard")
-    for words in ("02 guard: off by one", "What happened  For n=1000", "c[999] is 0, expected",
-                  "Where          no thread", "Likely cause   A bound", "Ask yourself   For an"):  # fmt: skip
+    for words in (
+        "02 guard: off by one",
+        "What happened  For n=1000",
+        "c[999] is 0, expected",
+        "Where          no thread",
+        "Likely cause   A bound",
+        "Ask yourself   For an",
+    ):
         assert words in said, said
     german = json.loads(learn("explain", "02/guard", "--language", "de", "--json"))
     assert german["happened"] == "Für n=1000 ist 1 von 1000 Elementen falsch."
@@ -171,7 +177,8 @@ def test_the_verb(tmp_path: Path) -> None:
     ],
 )
 def test_a_division_of_integers_is_seen(line: str, found: bool) -> None:
-    source = f"__global__ void f(const float* x, float* y, int n) {{\n  int i = 0, sum = 1;\n  {line}\n}}"
+    head = "__global__ void f(const float* x, float* y, int n) {\n  int i = 0, sum = 1;\n"
+    source = f"{head}  {line}\n}}"
     seen = division.find(source, ("y",))
     assert (seen is not None) == found
     assert seen is None or (seen.line == 3 and seen.text == line)
