@@ -63,7 +63,8 @@ def test_a_class_with_broken_folders(tmp_path: Path) -> None:
     good, other = tmp_path / "anna" / "learn", tmp_path / "=ben"
     solve(good)
     solve(other)
-    (good / "progress.jsonl").open("a").write("{\n")
+    log = good / "progress.jsonl"
+    log.write_bytes(log.read_bytes() + b"{\n")
     newer, empty, file = tmp_path / "newer", tmp_path / "empty", tmp_path / "file"
     for folder in (newer, empty):
         folder.mkdir()
