@@ -13,7 +13,7 @@ import weft
 from weft.cli import app
 from weft.learn import chapter, scaffold
 from weft.learn.folder import Folder
-from weft.values.learners import COLUMNS
+from weft.values.learn.learners import COLUMNS
 
 FIRST, SECOND = chapter.find(1).exercises
 

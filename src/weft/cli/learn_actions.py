@@ -20,7 +20,7 @@ from weft.tasks.climb import Steps
 from weft.tasks.learn import authors, cohort, course, course_map, explain, review
 from weft.tasks.learn.certificate import certificate
 from weft.tasks.learn.options import LearnOptions
-from weft.values.learn import Grade
+from weft.values.learn.course import Grade
 
 
 class LearnAction(StrEnum):

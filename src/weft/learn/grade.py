@@ -26,7 +26,7 @@ from weft.measure import Profile
 from weft.measure.check import user_file
 from weft.measure.check.check import check
 from weft.values.findings import Finding
-from weft.values.learn import Grade
+from weft.values.learn.course import Grade
 from weft.values.profile import Line
 
 _NAN = (

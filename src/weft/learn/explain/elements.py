@@ -19,7 +19,7 @@ from weft.learn.exercise import KernelExercise
 from weft.measure import op as operations
 from weft.measure.dtypes import Array
 from weft.measure.op import ArraySpec, Case
-from weft.values.mistake import WrongElement
+from weft.values.learn.mistake import WrongElement
 
 if TYPE_CHECKING:
     from weft.device.sim.run.settings import LaunchRequest

@@ -11,7 +11,7 @@ from weft.learn.explain import kinds
 from weft.learn.explain.evidence import Evidence, gather
 from weft.learn.explain.kinds import Kind
 from weft.values.findings import Access, Finding
-from weft.values.mistake import Mistake
+from weft.values.learn.mistake import Mistake
 
 Rule = Callable[[Evidence], Kind | None]
 _CAUSES = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from weft.report.words import Block, Styled, Table
-from weft.values.learners import PASSED, PUZZLES, Certificate, Cohort
+from weft.values.learn.learners import PASSED, PUZZLES, Certificate, Cohort
 
 
 def certificate(found: Certificate) -> Iterator[Styled]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.report.words import Styled
-from weft.values.mistake import Mistake
+from weft.values.learn.mistake import Mistake
 
 
 def mistake(found: Mistake) -> Iterator[Styled]:

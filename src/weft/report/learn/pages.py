@@ -11,8 +11,8 @@ import jinja2
 
 from weft.report.learn import learners_text
 from weft.report.learn.text import damage, numbers
-from weft.values.learn import ChapterProgress, CourseMap
-from weft.values.learners import Certificate
+from weft.values.learn.course import ChapterProgress, CourseMap
+from weft.values.learn.learners import Certificate
 
 _W, _H, _GAP_X, _GAP_Y, _EDGE = 152, 60, 28, 14, 2
 """Width and height of a chapter in the drawing, the gaps between chapters, and the margin."""

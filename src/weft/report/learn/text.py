@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from weft.report.words import Block, Styled, Table
-from weft.values.learn import (
+from weft.values.learn.course import (
     CourseMap,
     Grade,
     Hint,

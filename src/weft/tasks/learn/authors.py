@@ -12,7 +12,7 @@ from weft.learn.exercise import Exercise
 from weft.learn.verify import verify as proofs
 from weft.tasks.climb import Steps
 from weft.tasks.learn.options import PUZZLES, LearnOptions
-from weft.values.learn import Proof
+from weft.values.learn.course import Proof
 
 
 def new(name: str, where: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from weft.learn.grade import grade
 from weft.learn.puzzle import puzzles
 from weft.tasks.climb import Steps
 from weft.tasks.learn.options import LearnOptions
-from weft.values.learners import PUZZLES, Certificate, CertifiedExercise
+from weft.values.learn.learners import PUZZLES, Certificate, CertifiedExercise
 
 
 def certificate(options: LearnOptions, name: str, steps: Steps) -> Certificate:

@@ -15,7 +15,7 @@ from weft.learn.grade import grade
 from weft.learn.progress import Progress
 from weft.tasks.climb import Steps
 from weft.tasks.learn.certificate import by_chapter
-from weft.values.learners import (
+from weft.values.learn.learners import (
     COLUMNS,
     FAILED,
     NOT_STARTED,

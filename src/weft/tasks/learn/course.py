@@ -19,7 +19,7 @@ from weft.progress import Notify
 from weft.tasks.climb import Steps
 from weft.tasks.learn import language
 from weft.tasks.learn.options import PUZZLES, LearnOptions
-from weft.values.learn import (
+from weft.values.learn.course import (
     Grade,
     Hint,
     Started,

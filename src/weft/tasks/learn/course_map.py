@@ -11,7 +11,7 @@ from weft.learn.progress import Progress
 from weft.learn.puzzle import puzzles
 from weft.tasks.learn.options import LearnOptions
 from weft.tasks.learn.review import due
-from weft.values.learn import ChapterProgress, CourseMap, ExerciseProgress, PuzzleProgress
+from weft.values.learn.course import ChapterProgress, CourseMap, ExerciseProgress, PuzzleProgress
 
 
 def course_map(options: LearnOptions, now: datetime | None = None) -> CourseMap:

@@ -9,7 +9,7 @@ from weft.learn.exercise import Exercise
 from weft.learn.explain.mistakes import explain as explained
 from weft.learn.messages import translated
 from weft.tasks.learn.options import LearnOptions
-from weft.values.mistake import Mistake
+from weft.values.learn.mistake import Mistake
 
 
 def explain(options: LearnOptions) -> Mistake:

@@ -18,7 +18,7 @@ from weft.learn.grade import grade
 from weft.learn.progress import Progress
 from weft.tasks.climb import Steps
 from weft.tasks.learn.options import LearnOptions
-from weft.values.learn import Grade, Review, ReviewItem
+from weft.values.learn.course import Grade, Review, ReviewItem
 
 AT_ONCE = 3
 """Exercises of one review."""
