@@ -137,7 +137,7 @@ _RULES: tuple[Rule, ...] = (
 
 # ---- the words -----------------------------------------------------------------------------------
 def _happened(found: Evidence) -> str:
-    """What was observed, in one or two sentences."""
+    """The observation, in one or two sentences."""
     error, wrong, finding = found.judged.error, found.wrong, _telling(found)
     if wrong is not None:
         verb = "is" if wrong.count == 1 else "are"

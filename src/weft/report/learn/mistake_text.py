@@ -9,7 +9,7 @@ from weft.values.learn.mistake import Mistake
 
 
 def mistake(found: Mistake) -> Iterator[Styled]:
-    """What happened, where, the likely cause, and a question; or that the answer passes."""
+    """The observation, its place, the likely cause and a question; or that the answer passes."""
     if not found.name:
         yield f"✓ {found.exercise}: {found.happened}", "green"
         return

@@ -27,7 +27,7 @@ class CertifiedExercise:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a learner has passed, graded when the certificate was made.
+    """The exercises that a learner has passed, graded when the certificate was made.
 
     total     the number of exercises of all chapters
     left_out  files that fail now, and why
