@@ -8,6 +8,7 @@ python scripts/tables.py --check    fails when one is stale
 from __future__ import annotations
 
 import json
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -110,15 +111,34 @@ def levels() -> str:
     )
 
 
-def levels_table() -> str:
-    """Latencies and throughputs, for chapter 1."""
+GERMAN: Mapping[str, str] = {
+    "cycles": "Takte",
+    "all SMs together": "alle SMs zusammen",
+    "driver": "Treiber",
+    "multiply and add": "Multiplikation und Addition",
+    "shared memory": "gemeinsamer Speicher",
+    "L1 cache": "L1-Cache",
+    "L2 cache": "L2-Cache",
+    "global memory": "globaler Speicher",
+}
+"""Words of the table of levels."""
+
+
+def levels_table(words: Mapping[str, str] = types.MappingProxyType({})) -> str:
+    """Latencies and throughputs, for chapter 1; `words` translates the names."""
     record = _levels()
-    lines = ["| | cycles | ns | all SMs together |", "| --- | --: | --: | --: |"]
+    head = ("cycles", "ns", "all SMs together")
+    shown = " | ".join(words.get(name, name) for name in head)
+    lines = [f"| | {shown} |", "| --- | --: | --: | --: |"]
     for level, row in record["latency"].items():
         rate = record["throughput"].get(level)
         delivered = f"{rate / 1e12:.1f} TB/s" if rate else ""
-        lines.append(f"| {level} | {row['cycles']:.0f} | {row['ns']:.0f} | {delivered} |")
-    about = f"{record['gpu']}, driver {record['driver']}, {record['when'][:10]}."
+        # German has a comma in decimal fractions.
+        delivered = delivered.replace(".", ",") if words else delivered
+        name = words.get(level, level)
+        lines.append(f"| {name} | {row['cycles']:.0f} | {row['ns']:.0f} | {delivered} |")
+    driver = words.get("driver", "driver")
+    about = f"{record['gpu']}, {driver} {record['driver']}, {record['when'][:10]}."
     return "\n".join([about, "", *lines])
 
 

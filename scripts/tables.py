@@ -53,7 +53,7 @@ MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 def documents() -> list[Path]:
     """Every document of the project."""
-    chapters = (ROOT / "src" / "weft" / "learn" / "chapters").glob("*/chapter.md")
+    chapters = (ROOT / "src" / "weft" / "learn" / "chapters").glob("*/chapter*.md")
     return [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
@@ -280,6 +280,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "devices": devices_table,
     "large_filters": course_figures.filters_table,
     "memory_levels": course_figures.levels_table,
+    "memory_levels_de": lambda: course_figures.levels_table(course_figures.GERMAN),
     "speed": speed_table,
     "ncu": ncu_table,
     "profile_cost": profile_cost_table,

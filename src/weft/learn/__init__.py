@@ -11,6 +11,9 @@ folder `puzzles/pNN_name` with a solution for each language.
     facts.py      what rules are about; share.py which threads work, and whether the host does
     picture.py    which thread touches what; drawing.py draws it
     export/       a static site and notebooks
-    folder.py     a learner's files and progress
+    folder.py     a learner's files; progress.py their log of tries, hints and reviews
+    explain/      explains a mistake: what happened, in which thread and line, and why
+    messages.py   messages in other languages, by the tables of `languages/`
+    scaffold.py   creates a chapter with places to fill in
     verify.py     proves that every exercise fails as given and that its solution passes
 """

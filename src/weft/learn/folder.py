@@ -1,25 +1,18 @@
-"""A learner's folder: copies of exercises and texts, and a small file with the progress."""
+"""A learner's folder: copies of exercises and texts, and the log of the progress."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.errors import ArgumentError
+from weft.learn import progress
 from weft.learn.chapter import Chapter
 from weft.learn.exercise import Exercise
+from weft.learn.progress import Progress
 
-PROGRESS = "progress.json"
-
-
-@dataclass
-class Progress:
-    """The exercises that a learner has passed, and the hints shown for each exercise."""
-
-    passed: set[str] = field(default_factory=set)
-    hints: dict[str, int] = field(default_factory=dict)
+REVIEW = "review"
+"""The folder, inside of the learner's, where exercises are solved once more."""
 
 
 class Folder:
@@ -42,7 +35,7 @@ class Folder:
 
     def start_text(self, chapter: Chapter) -> Path:
         """Copy the text of a chapter and its figures unless they exist; return the text's path."""
-        file = self.path / chapter.folder.name / "chapter.md"
+        file = self.path / chapter.folder.name / chapter.text_file
         _written(file, chapter.text)
         for figure in chapter.figures:
             _written(file.with_name(figure.name), figure.read_text("utf-8"))
@@ -55,9 +48,7 @@ class Folder:
         if file.exists():
             file.replace(kept)
         _written(file, exercise.text)
-        progress = self.progress()
-        progress.passed.discard(exercise.title)
-        self.save(progress)
+        progress.add(self.path, "reset", exercise.title)
         return kept
 
     def read(self, exercise: Exercise) -> str | None:
@@ -86,39 +77,29 @@ class Folder:
             )
         return file
 
-    def note(self, exercise: Exercise, passed: bool) -> None:
-        """Note in the progress whether an exercise is passed."""
-        progress = self.progress()
-        (progress.passed.add if passed else progress.passed.discard)(exercise.title)
-        self.save(progress)
+    def note(
+        self, exercise: Exercise, passed: bool, facts: Mapping[str, float] | None = None
+    ) -> None:
+        """Add a try to the progress, with the facts that were measured."""
+        more = {"facts": dict(facts)} if facts else {}
+        progress.add(self.path, "try", exercise.title, passed=passed, **more)
+
+    def note_hint(self, exercise: Exercise) -> None:
+        """Add to the progress that one more hint was shown."""
+        progress.add(self.path, "hint", exercise.title)
+
+    def note_review(self, exercise: Exercise, passed: bool) -> None:
+        """Add a try of a review to the progress."""
+        progress.add(self.path, "review", exercise.title, passed=passed)
 
     def progress(self) -> Progress:
         """Read the progress; none if there is no file yet."""
-        file = self.path / PROGRESS
-        if not file.is_file():
-            return Progress()
-        try:
-            read: Mapping[str, object] = json.loads(file.read_text("utf-8"))
-            passed, hints = read["passed"], read["hints"]
-            if not isinstance(passed, list) or not isinstance(hints, dict):
-                raise TypeError("wrong types")
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArgumentError(
-                "the file with the progress cannot be read",
-                where=str(file),
-                got=str(error),
-                next="delete it and run weft learn check: passed exercises are found again",
-            ) from None
-        return Progress(set(passed), {str(k): int(v) for k, v in hints.items()})
+        return progress.read(self.path)
 
-    def save(self, progress: Progress) -> None:
-        """Write the progress atomically."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        file = self.path / PROGRESS
-        text = json.dumps({"passed": sorted(progress.passed), "hints": progress.hints}, indent=1)
-        part = file.with_suffix(".part")
-        part.write_text(text + "\n", encoding="utf-8")
-        part.replace(file)
+    @property
+    def review(self) -> Folder:
+        """The folder for reviews; its files are not the learner's solutions."""
+        return Folder(self.path / REVIEW)
 
 
 def _written(file: Path, text: str) -> bool:

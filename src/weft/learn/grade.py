@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import weft.sanitizer
@@ -24,7 +25,8 @@ from weft.learn.exercise import Exercise, KernelExercise, ProgramExercise
 from weft.measure import Profile
 from weft.measure.check import user_file
 from weft.measure.check.check import check
-from weft.values.learn import Grade
+from weft.values.findings import Finding
+from weft.values.learn.course import Grade
 from weft.values.profile import Line
 
 _NAN = (
@@ -33,16 +35,38 @@ _NAN = (
 )
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """A grade with the facts that it was made from.
+
+    error      what the file raised, or how its results differ
+    findings   the findings of the sanitizer
+    worst      the line that contributes most to the counter of a rule that does not hold
+    """
+
+    grade: Grade
+    error: Exception | None = None
+    findings: tuple[Finding, ...] = ()
+    worst: Line | None = None
+
+
 def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
     """Grade a file as an answer to an exercise.
 
     On a real GPU its results alone are judged: the sanitizer and the counters are the simulator's.
     """
-    chosen, stage = select(device), "compile"
+    return judge(exercise, path, device).grade
+
+
+def judge(exercise: Exercise, path: Path, device: str = "sim") -> Judgement:
+    """Grade a file, and keep what the grade was made from."""
+    chosen, stage, title = select(device), "compile", exercise.title
     try:
         if isinstance(exercise, ProgramExercise):
-            failed, words = program.judge(exercise, path, real=chosen.real)
-            return Grade(exercise.title, failed, words or "right; all work is in order")
+            failed, words, finding = program.judge(exercise, path, real=chosen.real)
+            found = () if finding is None else (finding,)
+            passed = "right; all work is in order"
+            return Judgement(Grade(title, failed, words or passed), findings=found)
         assert isinstance(exercise, KernelExercise)
         # Arrays are small: compile time dominates.
         with drafts(), warnings.catch_warnings():
@@ -52,19 +76,18 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
             stage = "right"
             if chosen.real:
                 check(exercise.op, runner, device=device, arrays="torch")
-                return Grade(exercise.title, "", f"right on {chosen.word}")
+                return Judgement(Grade(title, "", f"right on {chosen.word}"))
             check(exercise.op, runner, device=device, arrays=exercise.arrays)
-            stage, words = _sanitized(exercise, runner)
-            if stage:
-                return Grade(exercise.title, stage, words)
+            if findings := sanitized(exercise, runner):
+                return Judgement(Grade(title, "sanitize", str(findings[0])), findings=findings)
             return _ruled(exercise, path, runner, chosen.model)
     except CompileError as error:
-        return Grade(exercise.title, "compile", str(error))
+        return Judgement(Grade(title, "compile", str(error)), error)
     except CheckFailed as error:
-        return Grade(exercise.title, stage, f"{error}{_of_nan(error, path)}")
+        return Judgement(Grade(title, stage, f"{error}{_of_nan(error, path)}"), error)
     except Exception as error:  # a learner's code may raise anything
         words = str(error) if isinstance(error, Error) else user_file.words(path, error)
-        return Grade(exercise.title, stage, words)
+        return Judgement(Grade(title, stage, words), error)
 
 
 def _of_nan(error: CheckFailed, path: Path) -> str:
@@ -73,14 +96,14 @@ def _of_nan(error: CheckFailed, path: Path) -> str:
     return f"\n{_NAN}" if called and error.allowed.startswith("nan") else ""
 
 
-def _sanitized(exercise: KernelExercise, runner: Runner) -> tuple[str, str]:
-    """Run the first case under the sanitizer; return the stage that fails, and the message."""
+def sanitized(exercise: KernelExercise, runner: Runner) -> tuple[Finding, ...]:
+    """Run the first case under the sanitizer; return its findings."""
     with weft.sanitizer.sanitize(raises=False) as report:
         runner(**trial.arguments(exercise))
-    return ("sanitize", str(report.findings[0])) if report.findings else ("", "")
+    return tuple(report.findings)
 
 
-def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel) -> Grade:
+def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel) -> Judgement:
     """Check the rules: that kernels compute the results, then each fact in order.
 
     Code that watches or counts takes long to make: it is made for the first fact that needs it.
@@ -91,10 +114,11 @@ def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel
         shared = share.watch_library(exercise, path) if library else share.watch(exercise, runner)
         if shared.host:
             words = f"The results are right, but {shared.host}. The rule: {exercise.by}."
-            return Grade(exercise.title, exercise.by, words)
+            return Judgement(Grade(exercise.title, exercise.by, words))
         known |= shared.facts
     if not exercise.rules:
-        return Grade(exercise.title, "", "right, and free of races and memory errors")
+        words = "right, and free of races and memory errors"
+        return Judgement(Grade(exercise.title, "", words))
     for rule in exercise.rules:
         name = counters.fact_of(rule)
         if name not in known and name in facts.SHARES:
@@ -104,23 +128,39 @@ def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel
             known |= facts.counted(profiles, results, path)
         if not counters.holds(path.name, rule, known):
             words = f"{name} is {_number(known[name])}; this exercise asks for {rule}."
-            return Grade(exercise.title, rule, words + _where(name, profiles, results))
-    told = ", ".join(f"{n} {_number(known[n])}" for n in map(counters.fact_of, exercise.rules))
-    return Grade(exercise.title, "", f"right, free of races; {told}")
+            worst = _worst(name, profiles, results)
+            words += _where(name, worst, results)
+            return Judgement(
+                Grade(exercise.title, rule, words, _named(exercise, known)), worst=worst
+            )
+    facts_of = _named(exercise, known)
+    told = ", ".join(f"{name} {_number(value)}" for name, value in facts_of.items())
+    return Judgement(Grade(exercise.title, "", f"right, free of races; {told}", facts_of))
+
+
+def _named(exercise: KernelExercise, known: Mapping[str, float]) -> dict[str, float]:
+    """The facts that the rules name, as far as they are known."""
+    names = map(counters.fact_of, exercise.rules)
+    return {name: known[name] for name in names if name in known}
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _where(name: str, profiles: Sequence[Profile], results: int) -> str:
-    """The line that contributes most to a counter, in the unit of the counter."""
+def _worst(name: str, profiles: Sequence[Profile], results: int) -> Line | None:
+    """The line that contributes most to a counter; None for a counter that lines do not have."""
     lines = [line for p in profiles for line in p.lines]
     worst = max(lines, key=lambda line: _share(name, line, results), default=None)
-    value = 0.0 if worst is None else _share(name, worst, results)
-    if worst is None or not value:
+    return worst if worst is not None and _share(name, worst, results) else None
+
+
+def _where(name: str, worst: Line | None, results: int) -> str:
+    """The words for a line, in the unit of the counter."""
+    if worst is None:
         return ""
-    return f" Line {worst.number} has {_number(value)} {name}: {worst.quote.strip()}"
+    value = _number(_share(name, worst, results))
+    return f" Line {worst.number} has {value} {name}: {worst.quote.strip()}"
 
 
 def _share(name: str, line: Line, results: int) -> float:

@@ -1,4 +1,4 @@
-"""Prepares a learner's file and the data of an exercise's first case, for tools that run it."""
+"""Prepares a learner's file and the data of a case of an exercise, for tools that run it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from weft.climbing.rung import Runner
 from weft.device.selection import Selection
 from weft.learn.exercise import KernelExercise
 from weft.measure.check import buffers, input_data
+from weft.measure.op import Case
 
 
 def runner(exercise: KernelExercise, path: Path, device: Selection) -> Runner:
@@ -21,9 +22,10 @@ def runner(exercise: KernelExercise, path: Path, device: Selection) -> Runner:
     return Runner(attempt, exercise.op, sms=device.model.sms, empty=zeros)
 
 
-def arguments(exercise: KernelExercise) -> dict[str, Any]:
-    """Arrays with random data, results of zeros, and sizes: the first case of an exercise."""
-    op, case, rng = exercise.op, exercise.op.cases[0], np.random.default_rng(0)
+def arguments(exercise: KernelExercise, case: Case | None = None) -> dict[str, Any]:
+    """Arrays with random data, results of zeros, and sizes; by default of the first case."""
+    op, rng = exercise.op, np.random.default_rng(0)
+    case = case or op.cases[0]
     arrays: dict[str, Any] = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
     arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
     if exercise.arrays == "torch":

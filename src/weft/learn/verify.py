@@ -12,7 +12,7 @@ from pathlib import Path
 from weft.device.selection import select
 from weft.learn.exercise import Exercise
 from weft.learn.grade import grade
-from weft.values.learn import Proof
+from weft.values.learn.course import Proof
 
 
 def verify(exercises: Iterable[Exercise], device: str = "sim") -> Iterator[Proof]:

@@ -6,42 +6,73 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from weft.report.words import Block, Styled, Table
-from weft.values.learn import (
-    ChapterProgress,
+from weft.values.learn.course import (
+    CourseMap,
     Grade,
     Hint,
     Proof,
     PuzzleProgress,
+    Review,
     Started,
     StartedPuzzle,
     TouchedElements,
 )
 
 
-def course(
-    chapters: Sequence[ChapterProgress], puzzles: Sequence[PuzzleProgress]
-) -> Iterator[Block]:
+def course(found: CourseMap) -> Iterator[Block]:
     """The map: chapters with their progress, the puzzles solved, and what comes next."""
     rows = [
-        (f"{c.chapter:02}", c.title, f"{c.passed} of {len(c.exercises)}", _bar(c)) for c in chapters
+        (
+            f"{c.chapter:02}",
+            c.title,
+            f"{c.passed} of {len(c.exercises)}",
+            "█" * c.passed + "░" * (len(c.exercises) - c.passed),
+            "" if c.done else numbers(c.missing),
+        )
+        for c in found.chapters
     ]
-    yield Table(("", "chapter", "passed", ""), rows, ("passed",))
-    if puzzles:
-        solved = sum(done for p in puzzles for done in p.passed.values())
-        total = sum(len(p.passed) for p in puzzles)
+    yield Table(("", "chapter", "passed", "", "first do"), rows, ("passed",))
+    if found.puzzles:
+        solved, total = found.answers
         yield f"\n{solved} of {total} puzzles: weft learn puzzle", ""
-    following = next((c for c in chapters if not c.done), None)
-    if following is not None:
-        verb = "check" if following.started else "start"
-        yield f"Next: weft learn {verb} {following.chapter:02}", ""
+    if found.due:
+        yield f"{len(found.due)} due for a review: weft learn review", ""
+    if found.following is not None:
+        verb = "check" if found.following.started else "start"
+        yield f"Next: weft learn {verb} {found.following.chapter:02}", ""
+    yield from damage(found)
 
 
-def _bar(c: ChapterProgress) -> str:
-    return "█" * c.passed + "░" * (len(c.exercises) - c.passed)
+def damage(found: CourseMap) -> Iterator[Styled]:
+    """The lines of the log that could not be read, if there are any."""
+    if found.damaged:
+        lines = ", ".join(map(str, found.damaged))
+        yield f"note: damaged lines of {found.log} were skipped: {lines}", "yellow"
+
+
+def numbers(chapters: Sequence[int]) -> str:
+    """Numbers of chapters with two digits: 04, 05."""
+    return ", ".join(f"{n:02}" for n in chapters)
+
+
+def review(found: Review) -> Iterator[Styled]:
+    """The exercises to solve once more, or the day of the next review."""
+    for item in found.items:
+        yield f"{item.exercise}, due {item.due}", "bold"
+        yield f"edit    {item.file}: {item.goal}", ""
+    if found.waiting:
+        yield f"{found.waiting} more are due after these", ""
+    if found.items:
+        yield "\nNext: weft learn check review", ""
+        return
+    later = f"; the next one is due on {found.following}" if found.following else ""
+    yield f"No review is due{later}.", ""
 
 
 def started(found: Started, what: str) -> Iterator[Block]:
     """The files to read and to edit; `what` is the word for them."""
+    if found.note:
+        yield found.note, "yellow"
     for c in found.chapters:
         yield f"{c.chapter:02} {c.title}", "bold"
         yield f"read    {c.text}", ""

@@ -1,0 +1,1 @@
+"""Shows results of the course: lines for the terminal and pages."""

@@ -1,0 +1,1 @@
+"""Tasks of the course: read and grade, the map, reviews, explanations, certificates, classes."""

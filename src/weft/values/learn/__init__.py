@@ -1,0 +1,1 @@
+"""Results of the course: grades and progress, explanations, certificates and classes."""
