@@ -42,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--suite", choices=suites.NAMES, default="all", help="tests to run: tests/support/suites.py"
     )
     parser.addoption("--record-costs", metavar="FOLDER", help="measure: tests/support/costs.py")
+    parser.addoption(
+        "--unmeasured", action="store_true", help="only tests without a cost: docs/tests.md"
+    )
     if importlib.util.find_spec("pytest_timeout") is None:  # a GPU machine may lack it
         parser.addini("timeout", "seconds a test may take; needs pytest-timeout")
 
