@@ -106,7 +106,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _variables() -> dict[str, str]:
     """Those that weft reads; other libraries set theirs when they are imported."""
-    return {n: v for n, v in os.environ.items() if n.startswith("WEFT_") or n == "PYTHONPATH"}
+    return {n: os.environ[n] for n in os.environ if n.startswith("WEFT_") or n == "PYTHONPATH"}
 
 
 @pytest.fixture(autouse=True)
