@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import as_installed  # noqa: F401  before all that imports weft
 import costs
 import devices
 import seeds
