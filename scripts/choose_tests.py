@@ -1,11 +1,15 @@
 """Chooses the suites of tests from a measured run, and records what each test costs and covers.
 
-    pytest -n 2 --suite all --record-costs FOLDER
+    pytest -n 2 --record-costs FOLDER
     python scripts/choose_tests.py FOLDER --cpu "NAME, CORES"
+    pytest -n 2 --record-costs FOLDER --unmeasured
+    python scripts/choose_tests.py FOLDER --cpu "NAME, CORES" --add
 
 `main` takes tests by the lines of weft that they add per second, until it has nearly all lines that
 any test runs; then one case of every test function, the cheapest first. `quick` does the same
-within a smaller time. Only lines inside functions count: an import runs the others.
+within a smaller time. Only lines inside functions count: an import runs the others. `--add` keeps
+what was chosen before, and chooses among the tests of the run alone, by the same rule: they get
+that part of the time which they have of the CPU time of all tests.
 """
 
 from __future__ import annotations
@@ -18,15 +22,15 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 import suites
 
-RECORD = suites.TESTS.parent / "benchmarks" / "records" / "test_costs.jsonl"
 PHASE = re.compile(r" \((setup|call|teardown)\)$")
 
 
@@ -133,6 +137,12 @@ def choose(measured: Measured, limits: Limits) -> set[str]:
     return chosen
 
 
+def part(limits: Limits, measured: Measured, kept: float) -> Limits:
+    """Limits of added tests, where tests of `kept` CPU seconds were chosen before."""
+    added = sum(measured.seconds.values())
+    return Limits(limits.share, limits.seconds * added / (added + kept))
+
+
 def rows(measured: Measured, chosen: Mapping[str, set[str]], cpu: str) -> list[dict[str, object]]:
     """The record: one row for each suite, then one for each test function."""
     when = datetime.date.today().isoformat()
@@ -146,7 +156,7 @@ def rows(measured: Measured, chosen: Mapping[str, set[str]], cpu: str) -> list[d
     ]  # fmt: skip
     functions: dict[str, list[str]] = {}
     for test in measured.seconds:
-        functions.setdefault("::".join(suites.parts(test)[:2]), []).append(test)
+        functions.setdefault(suites.name(test), []).append(test)
     for name, tests in sorted(functions.items()):
         spent = sorted((measured.seconds[t] for t in tests), reverse=True)
         found.append({
@@ -158,20 +168,35 @@ def rows(measured: Measured, chosen: Mapping[str, set[str]], cpu: str) -> list[d
     return found
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cpu", required=True, help="its name and number of cores, for the record")
-    options = parser.parse_args()
+    parser.add_argument("--add", action="store_true", help="keep the choice of other tests")
+    options = parser.parse_args(arguments)
     measured = read(options.folder)
     if not measured.seconds:
         sys.exit(f"no file seconds.* in {options.folder}: run pytest with --record-costs first")
-    chosen = {name: choose(measured, limits) for name, limits in SUITES.items()}
-    suites.store(chosen["quick"], chosen["main"], measured.seconds)
-    table = rows(measured, {**chosen, "all": set(measured.seconds)}, options.cpu)
-    RECORD.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
-    for row in table[: len(SUITES) + 1]:
+    replaced = set(map(suites.name, measured.seconds))
+    before = [row for row in suites.recorded() if options.add and _stays(row, replaced)]
+    kept = sum(row["cpu_seconds"] for row in before if "test" in row)
+    chosen = {name: choose(measured, part(SUITES[name], measured, kept)) for name in SUITES}
+    quick = suites.group(chosen["quick"])
+    partly = suites.partly(chosen["main"], measured.seconds)
+    if options.add:
+        quick = suites.merge(suites.stored()["quick"], quick, replaced)
+        partly = suites.merge(suites.stored()["main"], partly, replaced)
+    suites.store(quick, partly)
+    added = rows(measured, {**chosen, "all": set(measured.seconds)}, options.cpu)
+    table = sorted([*before, *added], key=lambda row: str(row.get("test", "")))
+    suites.RECORD.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
+    for row in added[: len(SUITES) + 1]:
         print(row)
+
+
+def _stays(row: Mapping[str, Any], replaced: set[str]) -> bool:
+    """Decide whether a row of the record outlives this measurement."""
+    return "suite" in row or (row["test"] not in replaced and suites.exists(row["test"]))
 
 
 if __name__ == "__main__":

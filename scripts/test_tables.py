@@ -19,19 +19,27 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 def suites(table: Table) -> str:
     """Tests, lines, CPU time and the last recorded wall time of each suite."""
-    measured = {row["suite"]: row for row in _rows("test_costs.jsonl") if "suite" in row}
+    rows = _rows("test_costs.jsonl")
+    functions = [row for row in rows if "test" in row]
     runs = {row["suite"]: row for row in _rows("test_runs.jsonl") if "suite" in row}
-    whole = measured["all"]["lines"]
+    whole = _sum(rows, "all", "lines")
     body = []
     for name, command in COMMANDS.items():
-        row, run = measured[name], runs.get(name)
+        run = runs.get(name)
         time = f"{run['seconds'] / 60:.1f} min ({run['what']}, {run['cpu']})" if run else "not yet"
-        share = f"{row['lines'] / whole:.1%}"
-        body.append(
-            (f"`{command}`", f"{row['tests']:,}", share, f"{row['cpu_seconds']:,.0f}", time)
-        )
+        tests = sum(row["cases" if name == "all" else name] for row in functions)
+        spent = _sum(rows, name, "cpu_seconds")
+        if name == "all":
+            spent = sum(row["cpu_seconds"] for row in functions)
+        share = f"{_sum(rows, name, 'lines') / whole:.1%}"
+        body.append((f"`{command}`", f"{tests:,}", share, f"{spent:,.0f}", time))
     header = ("command", "tests#", "lines#", "CPU seconds, measured with coverage#", "duration")
     return table(header, body)
+
+
+def _sum(rows: Iterable[dict[str, Any]], suite: str, key: str) -> float:
+    """The sum over all measurements of a suite: a whole one, and those added to it."""
+    return sum(row[key] for row in rows if row.get("suite") == suite)
 
 
 def slowest(table: Table) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import as_installed  # noqa: F401  before all that imports weft
 import costs
 import devices
 import seeds
@@ -42,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--suite", choices=suites.NAMES, default="all", help="tests to run: tests/support/suites.py"
     )
     parser.addoption("--record-costs", metavar="FOLDER", help="measure: tests/support/costs.py")
+    parser.addoption(
+        "--unmeasured", action="store_true", help="only tests without a cost: docs/tests.md"
+    )
     if importlib.util.find_spec("pytest_timeout") is None:  # a GPU machine may lack it
         parser.addini("timeout", "seconds a test may take; needs pytest-timeout")
 
@@ -103,7 +107,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _variables() -> dict[str, str]:
     """Those that weft reads; other libraries set theirs when they are imported."""
-    return {n: v for n, v in os.environ.items() if n.startswith("WEFT_") or n == "PYTHONPATH"}
+    return {n: os.environ[n] for n in os.environ if n.startswith("WEFT_") or n == "PYTHONPATH"}
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.machinery
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from weft.device import jit
 
 HEAVY = (
     "click", "jinja2", "llvmlite", "markdown_it", "numba", "numpy", "pygments", "rich", "torch",
@@ -98,3 +100,8 @@ def test_every_public_name_is_there() -> None:
         assert getattr(weft, name) is importlib.import_module(f"weft.{name}")
     with pytest.raises(AttributeError, match="no attribute 'cudda'"):
         _ = weft.cudda  # type: ignore[attr-defined]
+
+
+def test_tests_import_weft_as_users_do() -> None:
+    """pytest would rewrite all modules of a package that has a plugin: `support/as_installed`."""
+    assert type(jit.__loader__) is importlib.machinery.SourceFileLoader

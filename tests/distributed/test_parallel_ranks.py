@@ -42,7 +42,7 @@ def test_a_script_has_the_variables_of_torchrun(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_hangs_is_killed(tmp_path: Path) -> None:
+    """It is alone: on a busy machine another one might not end within the limit either."""
     script = tmp_path / "script.py"
-    script.write_text("import os, time\nos.environ['RANK'] == '1' and time.sleep(600)\n", "utf-8")
-    found = outcomes(script, 2, limit=2)
-    assert [o.code for o in found] == [0, -9]
+    script.write_text("import time\ntime.sleep(600)\n", "utf-8")
+    assert [o.code for o in outcomes(script, 1, limit=1)] == [-9]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from folders import SUPPORT
 from limits import PROCESS_SECONDS
 
 pytestmark = pytest.mark.skipif(
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 ENVIRONMENT = {
     **os.environ,
-    "PYTHONPATH": str(Path(weft.__file__).parents[1]),
+    "PYTHONPATH": os.pathsep.join([str(Path(weft.__file__).parents[1]), str(SUPPORT)]),
     "NO_COLOR": "1",
     "OMP_NUM_THREADS": "1",  # as torchrun sets it
 }
@@ -44,10 +45,10 @@ def test_scripts_of_several_ranks(scripts: tuple[str, ...], tmp_path: Path) -> N
         timeout=PROCESS_SECONDS,
     )  # fmt: skip
     expected = [f"{s} {ENDED.get(s) or ' '.join('0' * int(s[-1]))}" for s in scripts]
-    logs = {str(p.relative_to(tmp_path)): p.read_text()[-3000:] for p in tmp_path.rglob("*.txt")}
+    logs = {str(p.relative_to(tmp_path)): p.read_text()[-3000:] for p in tmp_path.rglob("output*")}
     assert done.stdout.splitlines() == expected, (logs, done.stderr)
     if "dead_rank.py:2" in scripts:
-        text = logs["dead_rank.py:2/rank0.txt"]
+        text = logs["dead_rank.py:2/output0"]
         assert "all_reduce(sum, float32 [1]) failed on rank 0: " in text
         assert "got: rank 1: last called collective 1, all_reduce(sum, float32 [1])" in text
 

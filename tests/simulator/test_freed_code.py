@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device import jit
+from weft.device import base, jit
 from weft.device.sim.run import module, shared_code
 from weft.kernels import kernel as kernels
 from weft.kernels import module as modules
+from weft.ptx.model import PtxModule
 
 SOURCE = """
 __global__ void add(int *x) {{ x[threadIdx.x] += {number}; }}
@@ -34,6 +35,12 @@ def _since(before: list[Any]) -> int:
     """The kernels whose code is new; those before are held, so that no number is used again."""
     old = {id(each) for each in before}
     return sum(id(each) not in old for each in _engines())
+
+
+def _modules() -> list[Any]:
+    """The parsed PTX of this process."""
+    gc.collect()
+    return [each for each in gc.get_objects() if type(each) is PtxModule]
 
 
 def _launch(kernel: Any, threads: int = 4) -> int:
@@ -67,6 +74,16 @@ def test_code_of_block_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     for threads in (1, 2, 3, 4, 1):
         assert _launch(kernel, threads) == 6
         assert _since(before) <= 2
+
+
+def test_parsed_ptx_of_older_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is compiled again, for another block size, is parsed again."""
+    monkeypatch.setattr(base, "PARSED", 2)
+    held = [weft.cuda(SOURCE.format(number=n)).add for n in (90, 91, 92)]
+    before = {id(each) for each in _modules()}
+    assert [_launch(each, 3) for each in held] == [91, 92, 93]
+    assert sum(id(each) not in before for each in _modules()) <= 2
+    assert _launch(held[0], 5) == 91
 
 
 def test_code_of_instances_of_templates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,8 @@
 `run_ranks(function, world, limit)` calls `function(rank, world, *args)` in `world` processes that
 have a process group over gloo and a file. `function` is at the top level of an importable file.
 `run_ranks("script.py", world, limit)` runs a script in each of them, with the variables that
-torchrun sets. The output of a failing rank is in the error.
+torchrun sets. The output of a failing rank is in the error. A process that starts ranks several
+times calls `forked(body, world, folder)`: they have what it has imported and compiled.
 """
 
 from __future__ import annotations
@@ -98,12 +99,20 @@ def _free_port() -> int:
 
 
 # ---- the process that starts the ranks ---------------------------------------------------------
-def _main(kind: str, limit: str, name: str, *task: str) -> None:
-    """Start the ranks and wait; those of a function are forks, so that all import torch once."""
-    world, folder = int(os.environ["WORLD_SIZE"]), Path(name)
-    body = getattr(importlib.import_module(task[0]), task[1]) if kind == "function" else None
-    running = {_fork(rank, folder, task, body): rank for rank in range(world)}
-    end, codes = time.monotonic() + float(limit), dict[int, int]()
+def forked(
+    body: Callable[[int], Any],
+    world: int,
+    folder: Path,
+    limit: float = PROCESS_SECONDS,
+    grace: float = GRACE,
+) -> list[Outcome]:
+    """Call `body(rank)` in forks of this process, and wait for them; one that hangs is killed.
+
+    folder  of this call alone, for the ranks' outputs and values
+    grace   seconds for the other ranks to end after one has failed
+    """
+    running = {_fork(rank, world, folder, body): rank for rank in range(world)}
+    end, codes = time.monotonic() + limit, dict[int, int]()
     while len(codes) < world:
         for pid in [p for p, rank in running.items() if rank not in codes]:
             if time.monotonic() > end:
@@ -112,48 +121,69 @@ def _main(kind: str, limit: str, name: str, *task: str) -> None:
             if ended:
                 codes[running[pid]] = os.waitstatus_to_exitcode(status)
         if any(codes.values()):
-            end = min(end, time.monotonic() + GRACE)
+            end = min(end, time.monotonic() + grace)
         time.sleep(PAUSE)
     for rank, code in codes.items():
         (folder / f"code{rank}").write_text(str(code), "utf-8")
+    return [_outcome(rank, folder) for rank in range(world)]
 
 
-def _fork(rank: int, folder: Path, task: Sequence[str], body: Callable[..., Any] | None) -> int:
+def _fork(rank: int, world: int, folder: Path, body: Callable[[int], Any]) -> int:
     """Start a rank; return its process."""
     sys.stdout.flush()
     if pid := os.fork():
         return pid
     os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
+    os.environ["WORLD_SIZE"] = os.environ["LOCAL_WORLD_SIZE"] = str(world)
     with (folder / f"output{rank}").open("wb") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    if body is None:
-        os.execv(sys.executable, [sys.executable, *task])
     code = 1
     try:
-        _call(body, rank, folder)
+        (folder / f"value{rank}").write_bytes(pickle.dumps(body(rank)))
         code = 0
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(code)  # a fork has no business in its parent's exit handlers
 
 
-def _call(body: Callable[..., Any], rank: int, folder: Path) -> None:
+def join(rank: int, world: int, store: Path) -> None:
+    """Make the process group of all ranks, over gloo and a file that is not there yet."""
     import torch.distributed as dist
 
-    world = int(os.environ["WORLD_SIZE"])
+    limit = timedelta(seconds=PROCESS_SECONDS)
     dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder / 'store'}",
-        rank=rank,
-        world_size=world,
-        timeout=timedelta(seconds=PROCESS_SECONDS),
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=limit
     )
-    value = body(rank, world, *pickle.loads((folder / "args").read_bytes()))
-    (folder / f"value{rank}").write_bytes(pickle.dumps(value))
+
+
+def leave() -> None:
+    """End the process group, after all ranks."""
+    import torch.distributed as dist
+
     dist.barrier()
     dist.destroy_process_group()
+
+
+def _main(kind: str, limit: str, name: str, *task: str) -> None:
+    """Start the ranks and wait; those of a function are forks, so that all import torch once."""
+    world, folder = int(os.environ["WORLD_SIZE"]), Path(name)
+    if kind == "script":
+        forked(lambda rank: os.execv(sys.executable, [sys.executable, *task]), world, folder,
+               float(limit))  # fmt: skip
+        return
+    function = getattr(importlib.import_module(task[0]), task[1])
+    args = pickle.loads((folder / "args").read_bytes())
+
+    def body(rank: int) -> Any:
+        join(rank, world, folder / "store")
+        value = function(rank, world, *args)
+        leave()
+        return value
+
+    forked(body, world, folder, float(limit))
 
 
 if __name__ == "__main__":

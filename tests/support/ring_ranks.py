@@ -12,9 +12,7 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 import draw
+import ranks
 import weft
 from limits import PROCESS_SECONDS
 from weft.distributed import gather, positions, ring_attention, shard, ulysses_attention
@@ -243,26 +242,17 @@ def warm() -> None:
         library.call("attention_backward")(dout, None, q, k, v, out, lse, *rest)
 
 
-def start(rank: int, world: int, store: Path) -> None:
-    limit = timedelta(seconds=PROCESS_SECONDS)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=limit
-    )
-
-
 def compared(rank: int, world: int, folder: Path) -> Any:
-    start(rank, world, folder / f"store{world}")
+    ranks.join(rank, world, folder / "store")
     found = {name: case() for name, case in cases(world).items()}
-    dist.barrier()
-    dist.destroy_process_group()
+    ranks.leave()
     return found
 
 
 def refused(rank: int, world: int, folder: Path) -> Any:
-    start(rank, world, folder / "refused_store")
+    ranks.join(rank, world, folder / "store")
     found = {name: said(call) for name, call in REFUSED.items()}
-    dist.barrier()
-    dist.destroy_process_group()
+    ranks.leave()
     return found
 
 
@@ -276,7 +266,7 @@ def left(name: str) -> Callable[[int, int, Path], Any]:
     """The ranks of a call that the last one never makes."""
 
     def rank_of(rank: int, world: int, folder: Path) -> Any:
-        start(rank, world, folder / name.replace(", ", "_"))
+        ranks.join(rank, world, folder / "store")
         dist.barrier()
         if rank < world - 1:
             found = said(GONE[name])
@@ -290,41 +280,25 @@ def left(name: str) -> Callable[[int, int, Path], Any]:
     return rank_of
 
 
-def forked(work: Callable[[int, int, Path], Any], world: int, folder: Path) -> list[Any]:
+def answers(work: Callable[[int, int, Path], Any], world: int, folder: Path) -> list[Any]:
     """Return the answer of each rank; None for one that has ended before."""
-    children = []
-    for rank in range(world):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                answer = folder / f"answer{rank}.json"
-                answer.write_text(json.dumps(work(rank, world, folder)))
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        children.append(child)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    assert codes == [0] * world, codes
-    answers = [folder / f"answer{rank}.json" for rank in range(world)]
-    made = [json.loads(p.read_text()) if p.exists() else None for p in answers]
-    for path in answers:
-        path.unlink(missing_ok=True)
-    return made
+    folder.mkdir()
+    found = ranks.forked(lambda rank: work(rank, world, folder), world, folder)
+    failed = [f"---- rank {o.rank}, exit code {o.code}\n{o.output}" for o in found if o.code]
+    assert not failed, "\n".join(failed)
+    return [o.value for o in found]
 
 
 def main(folder: Path, worlds: list[int], wrong: bool) -> None:
     warm()
     for world in worlds:
-        ranks = forked(compared, world, folder)
-        worst = {name: max(found[name] for found in ranks) for name in ranks[0]}
+        found = answers(compared, world, folder / f"world{world}")
+        worst = {name: max(errors[name] for errors in found) for name in found[0]}
         (folder / f"{world}.json").write_text(json.dumps(worst))
     if wrong:
-        found = {"wrong": forked(refused, 2, folder)}
-        found |= {name: forked(left(name), 3, folder) for name in GONE}
-        (folder / "refused.json").write_text(json.dumps(found))
+        made = {"wrong": answers(refused, 2, folder / "refused")}
+        made |= {name: answers(left(name), 3, folder / name.replace(", ", "_")) for name in GONE}
+        (folder / "refused.json").write_text(json.dumps(made))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -27,6 +28,10 @@ Assemble = Callable[[str], bytes]
 """An architecture, e.g. sm_90a -> machine code for it."""
 Rebuild = Callable[[Sequence[str], str | None], Ptx]
 """A function that compiles a source again: with options that are added, and an edited text."""
+
+PARSED = 32
+"""Programs whose parsed PTX is kept, the newest: it takes 600 bytes per instruction."""
+_parsed: deque[PtxModule] = deque()
 
 Dim3 = tuple[int, int, int]
 """Sizes along x, y and z, as CUDA's dim3."""
@@ -197,6 +202,10 @@ class Device(Protocol):
         """Run one launch under the sanitizer; raise ArgumentError where it cannot run."""
 
 
+def _nothing() -> None:
+    """A reference to no module."""
+
+
 class Program:
     """One compilation, and the devices that it is loaded on; the first use of a device loads it.
 
@@ -220,7 +229,7 @@ class Program:
         self.instances: weakref.WeakSet[Program] = weakref.WeakSet()
         self._loaded: dict[Device, DeviceModule] = {}
         self._lock = threading.RLock()
-        self._module: PtxModule | None = None
+        self._module: Callable[[], PtxModule | None] = _nothing
         self._summary: ModuleSummary | None = None
         if base is not None:
             base.instances.add(self)
@@ -228,13 +237,18 @@ class Program:
     # Not `functools.cached_property`, which in Python 3.11 has one lock for all programs.
     @property
     def module(self) -> PtxModule:
-        """The parsed PTX."""
-        if self._module is None:
+        """The parsed PTX; a program that was compiled long ago is parsed again."""
+        module = self._module()
+        if module is None:
             from weft.ptx.parse import parse  # a launch from the cache parses nothing
 
             with garbage.paused():
-                self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
-        return self._module
+                module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
+            self._module = weakref.ref(module)
+            _parsed.append(module)
+            while len(_parsed) > PARSED:
+                _parsed.popleft()
+        return module
 
     @property
     def summary(self) -> ModuleSummary:

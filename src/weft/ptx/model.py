@@ -190,7 +190,7 @@ class PtxFunction:
     is_declaration: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class PtxModule:
     """A whole PTX file."""
 
