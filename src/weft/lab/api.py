@@ -17,7 +17,7 @@ from weft.device import models
 from weft.device.occupancy import occupancy
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error
-from weft.lab import chapters, job, origins
+from weft.lab import chapters, job, origins, times
 from weft.lab.process import Stopped, Worker
 from weft.lab.saving import Files
 from weft.measure.profile import schema
@@ -67,6 +67,7 @@ class Api:
             ("GET", "occupancy", self.occupancy),
             ("GET", "trace", self.trace),
             ("GET", "compare", self.compare),
+            ("GET", "predict", self.predict),
             ("POST", "do/{action}", self.do),
             ("POST", "stop", self.stop),
             ("POST", "allow-python", self.allow_python),
@@ -137,6 +138,13 @@ class Api:
                 for c in changes
             ]
         }  # fmt: skip
+
+    async def predict(self, request: Request) -> dict[str, Any]:
+        """The predicted times of a profile on GPUs, from its counters."""
+        query = request.query_params
+        records = self._run(query["run"])["records"]
+        found: dict[str, Any] = await run_in_threadpool(times.predicted, records, query["on"])
+        return found
 
     def _run(self, name: str) -> dict[str, Any]:
         if name not in self._runs:

@@ -8,6 +8,7 @@ import { Compare, Occupancy, showRoofline, showStages } from "./measures.js";
 import { Facts, gutterFact, Listing, Output } from "./panes.js";
 import { get, post } from "./server.js";
 import { pack, unpack } from "./share.js";
+import { Times } from "./times.js";
 import { Warp } from "./warp.js";
 
 const KEPT = "weft-lab-job";
@@ -25,6 +26,7 @@ const output = new Output(byId("pane-output"), pick);
 const warp = new Warp(byId("pane-warp"), () => act("profile"));
 const showCode = tabs(byId("code"), () => select(editor.line));
 const occupancy = new Occupancy(byId("pane-occupancy"), () => byId("model").value);
+const times = new Times(byId("pane-time"), () => byId("model").value, pick, () => act("profile"));
 const compare = new Compare(byId("pane-compare"), () => ({ job: job(), run: state.run }), (kept) => open(kept));
 byId("pane-roofline").append(h("p", { class: "empty" }, "Profile draws the roofline of the launch."));
 const showResult = tabs(byId("results"), (name) => {
@@ -117,6 +119,7 @@ function forget() {
   state.launches = [];
   byId("launches").hidden = true;
   facts.note();
+  times.reset();
   byId("pane-stages").classList.add("stale");
   warp.reset(null);
   warp.empty("Profile records the accesses of one block. Then select a line of the source.");
@@ -203,7 +206,7 @@ function profiled(answer) {
   byId("launches").hidden = answer.launches.length < 2;
   byId("launch").replaceChildren(...answer.launches.map((one, i) => h("option", { value: i }, `${i + 1}: ${one.kernel}`)));
   showLaunch(0);
-  if (["compare", "warp", "stages", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
+  if (["compare", "warp", "stages", "time", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
   compare.show();
 }
 
@@ -219,6 +222,7 @@ function showLaunch(number) {
   if (!launch.stages && !byId("pane-stages").hidden) showResult("output");
   showRoofline(byId("pane-roofline"), launch);
   occupancy.show(launch);
+  times.show(state.run, number);
   warp.reset(state.run, number, launch.threads);
   warp.block.max = launch.blocks - 1;
   warp.block.value = launch.recorded;
@@ -292,6 +296,7 @@ async function begin() {
   const start = await get("start");
   if (start.error) return output.error(start.error);
   byId("model").replaceChildren(...Object.entries(start.models).map(([key, name]) => h("option", { value: key, selected: key === start.model }, name)));
+  times.offer(start.models);
   if (await openLink()) return;
   if (start.job) return open(start.job);
   let kept = null;

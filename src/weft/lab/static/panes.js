@@ -132,6 +132,7 @@ export class Output {
       a.line ? h("button", { class: "small", onclick: () => this.onPick(a.line) }, `line ${a.line}`) : null, h("div", {}, a.evidence), h("div", { class: "soft" }, a.change)));
     this.root.replaceChildren(
       h("p", { class: "sum" }, `${launch.kernel}, grid ${launch.grid}, block ${launch.block} on ${launch.gpu}: bound by `, h("b", {}, launch.bound), `, at least ${launch.time} (modelled)`),
+      h("p", { class: "sum" }, h("b", {}, launch.predicted), " The pane Time has its stalls, and other GPUs."),
       advice.length ? h("ul", { class: "advice" }, advice) : h("p", { class: "empty" }, "No advice: no single change gains 5 %."),
       this.said(answer.said) ?? "", sections(launch));
   }
