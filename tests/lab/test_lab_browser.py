@@ -126,6 +126,67 @@ def test_a_bar_of_a_stage_leads_to_its_line(context: Any, lab: Lab) -> None:
     page.of.close()
 
 
+def test_predicted_times_of_the_chosen_gpus(page: Page) -> None:
+    page.act("profile", "#pane-facts tr.ins")
+    assert "Predicted: " in page.text("#pane-output") or page.of.is_hidden("#pane-output")
+    page.of.click("#results [data-tab=time]")
+    page.of.wait_for_selector(".stalls caption >> text=turn on h200")
+    page.of.check(".gpus input[value=a100]")
+    page.of.wait_for_selector(".stalls caption >> text=turn on a100")
+    assert "a100 was never measured" in page.text("#pane-time")
+    page.of.locator(".stalls button", has_text="line 8").first.click()
+    assert "tile[t][2]" in page.text(".cm-activeLine")
+
+
+def test_the_debugger_steps_and_shows_lanes_and_values(context: Any, lab: Lab) -> None:
+    page = Page(context, lab.url)
+    page.line("if (t % 4 == 1)")
+    page.of.keyboard.press("F9")
+    assert page.of.locator(".cm-breaks .break").count() == 1
+    page.of.click("#debug")
+    page.of.wait_for_selector("#status >> text=line 7")
+    assert page.of.locator(".lanes td.lane-on").count() == 32
+    assert "if (t % 4 == 1)" in page.text(".cm-current")
+    # Another thread: by a click, and then by the arrow keys.
+    page.of.click(".lanes td[data-thread='4']")
+    page.of.wait_for_selector(".where >> text=thread (4, 0, 0)")
+    page.of.locator(".lanes td[data-thread='4']").press("ArrowRight")
+    page.of.wait_for_selector(".where >> text=thread (5, 0, 0)")
+    page.of.keyboard.press("F10")
+    page.of.wait_for_selector("#status >> text=line 8")
+    assert page.of.locator(".lanes td.lane-on").count() == 8
+    page.of.locator("#editor .cm-line", has_text="int t =").hover(position={"x": 66, "y": 8})
+    page.of.wait_for_selector(".cm-value >> text=t = 5")
+    page.of.fill("[aria-label=Expression]", "t * 10")
+    page.of.click("text=Value in all lanes")
+    page.of.wait_for_selector("#pane-debug output >> text=50")
+    page.of.fill("[aria-label=Expression]", "tile[5][2]")
+    page.of.click("text=Back to its last write")
+    page.of.wait_for_selector("#status >> text=line 5")
+    assert "the last write of tile[5][2]" in page.text(".where")
+    # A click into the margin sets one, with a condition from the list.
+    at = page.of.locator("#editor .cm-line", has_text="if (t == 5)").bounding_box()
+    margin = page.of.locator(".cm-breaks").bounding_box()
+    page.of.mouse.click(margin["x"] + 8, at["y"] + 8)
+    page.of.fill("[aria-label='Condition of line 9']", "t == 6")
+    page.of.press("[aria-label='Condition of line 9']", "Enter")
+    page.of.wait_for_selector(".cm-breaks .conditional")
+    page.of.click("[aria-label='Remove the breakpoint of line 7']")
+    page.of.click("[data-move=continue]")
+    page.of.wait_for_selector("#status >> text=line 9")
+    assert "thread (6, 0, 0)" in page.text(".where")
+    page.of.click("[data-move=continue]")
+    page.of.wait_for_selector("#pane-output >> text=the launches have ended")
+    # An edit ends the session: lines have moved.
+    page.of.keyboard.press("F8")
+    page.of.wait_for_selector(".cm-current")
+    page.line("int t =")
+    page.of.keyboard.type(" ")
+    page.of.wait_for_selector("[data-move=start]:visible")
+    assert not page.errors
+    page.of.close()
+
+
 def test_run_check_and_errors_show_at_their_line(page: Page) -> None:
     page.act("run", ".said")
     assert page.text(".said").strip() == "lane 5"

@@ -13,15 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from weft.device.selection import select
 from weft.errors import ArgumentError, CompileError, CompileWarning, Error
 from weft.lab import checks, code, includes, marks, origins, results, setup, suggest, view
 from weft.lab.bind import BoundCuda
 from weft.lab.job import Job, read
 from weft.learn.grade import grade
-from weft.measure.check import buffers
 from weft.measure.profile.result import Profile
 from weft.source import headers
 from weft.tasks import launches
@@ -49,7 +46,7 @@ def inspect(job: Job, limit: float) -> Answer:
 def run(job: Job, limit: float) -> Answer:
     """Runs the launches once and shows the arrays."""
     bound, arrays = setup.bound(job), setup.arrays(job)
-    before = {name: np.array(buffers.bits(a)) for name, a in arrays.items()}
+    before = {name: results.bits(a) for name, a in arrays.items()}
     started = time.monotonic()
     bound.run({**arrays, **job.sizes}, limit)
     seconds = time.monotonic() - started
@@ -114,14 +111,19 @@ def profile_(job: Job, limit: float) -> Answer:
 def perform(do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]) -> Answer:
     """Performs an action on a job as the page sent it."""
     prepared = setup.prepared(read(job), include)
-    if prepared.is_python:
-        return ACTIONS[do](prepared, limit)
-    includes.refuse(prepared.source, prepared.file, prepared.include)
+    return guarded(prepared, lambda: ACTIONS[do](prepared, limit))
+
+
+def guarded(job: Job, call: Callable[[], Answer]) -> Answer:
+    """Calls what compiles a job; refuses includes of other files, and hides what they hold."""
+    if job.is_python:
+        return call()
+    includes.refuse(job.source, job.file, job.include)
     try:
-        return ACTIONS[do](prepared, limit)
+        return call()
     except CompileError as error:
-        place = includes.outside(f"{error.log}\n{error}", _readable(prepared))
-        raise (includes.hidden(place, prepared.file) if place else error) from None
+        place = includes.outside(f"{error.log}\n{error}", _readable(job))
+        raise (includes.hidden(place, job.file) if place else error) from None
 
 
 def _readable(job: Job) -> list[str]:

@@ -18,6 +18,7 @@ from weft.device.occupancy import occupancy
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error
 from weft.lab import chapters, job, origins, times
+from weft.lab.debug_api import DebugApi
 from weft.lab.process import Stopped, Worker
 from weft.lab.saving import Files
 from weft.measure.profile import schema
@@ -45,12 +46,14 @@ class Api:
         start: Mapping[str, Any] | None = None,
         python: bool = False,
         files: Files | None = None,
+        debugger: DebugApi | None = None,
     ) -> None:
         """`start` is the job that the page begins with; `python` allows Python sources at once.
 
         `files` are those that the page opens and saves; without them, of `./learn`.
         """
         self.worker, self._start, self._python = worker, start, python
+        self.debugger = DebugApi(worker) if debugger is None else debugger
         self._files = files or Files(Path("learn"))
         self._runs: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
@@ -69,6 +72,7 @@ class Api:
             ("GET", "compare", self.compare),
             ("GET", "predict", self.predict),
             ("POST", "do/{action}", self.do),
+            ("POST", "debug/{command}", self.debug),
             ("POST", "stop", self.stop),
             ("POST", "allow-python", self.allow_python),
         ]
@@ -80,9 +84,7 @@ class Api:
         action = request.path_params["action"]
         if action not in ACTIONS:
             raise ArgumentError("no such action", got=action, allowed=", ".join(ACTIONS))
-        data = json.loads(await request.body())
-        if not isinstance(data, dict):
-            raise ArgumentError("a job is an object", got=type(data).__name__)
+        data = await _object(request)
         if job.read(data).is_python and not self._python:
             return {"ok": False, "needs": "python"}
         answer: dict[str, Any] = await run_in_threadpool(self.worker.ask, action, data)
@@ -91,6 +93,16 @@ class Api:
             await run_in_threadpool(self._files.graded, *asked, bool(answer["passed"]))
         if "traces" in answer:
             answer["run"] = self._keep(answer.pop("traces"), answer.pop("records"))
+        return answer
+
+    async def debug(self, request: Request) -> dict[str, Any]:
+        """Gives a command to the debugger; `start` has the job."""
+        command, data = request.path_params["command"], await _object(request)
+        if command == "start":
+            asked = data.get("job")
+            if job.read(asked if isinstance(asked, dict) else {}).is_python and not self._python:
+                return {"ok": False, "needs": "python"}
+        answer: dict[str, Any] = await run_in_threadpool(self.debugger.command, command, data)
         return answer
 
     async def stop(self, request: Request) -> dict[str, Any]:
@@ -176,9 +188,7 @@ class Api:
 
     async def save(self, request: Request) -> dict[str, Any]:
         """Writes the source of an exercise, or of the file that the lab was started with."""
-        data = json.loads(await request.body())
-        if not isinstance(data, dict):
-            raise ArgumentError("a job is an object", got=type(data).__name__)
+        data = await _object(request)
         one = job.read(data)
         saved: dict[str, Any] = await run_in_threadpool(
             self._files.save,
@@ -218,6 +228,14 @@ class Api:
             "most": {"threads": model.max_threads_per_block, "shared": model.shared_per_block},
             "curves": [_drawn(c, model.max_warps_per_sm) for c in curves(shape, model)],
         }  # fmt: skip
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    """The JSON object of a request."""
+    data = json.loads(await request.body())
+    if not isinstance(data, dict):
+        raise ArgumentError("a request is an object", got=type(data).__name__)
+    return data
 
 
 def _drawn(curve: Curve, most: int) -> str:

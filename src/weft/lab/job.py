@@ -25,8 +25,8 @@ FILLS = ("random", "zeros", "ones", "index", "uninitialised", "given")
 
 `given` is the data that the operation of the origin defines, e.g. sorted offsets.
 """
-LONGEST, ROWS, MOST_BYTES = 1 << 20, 64, 1 << 30
-"""Limits: characters of a source, rows of a table, bytes of all arrays."""
+LONGEST, LONGEST_LINE, ROWS, MOST_BYTES = 1 << 20, 2000, 64, 1 << 30
+"""Limits: characters of a source and of a line, rows of a table, bytes of all arrays."""
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 
 
@@ -163,7 +163,7 @@ def read(data: Mapping[str, Any]) -> Job:
         raise ArgumentError("a block is a number, 0 or above", got=repr(block))
     return Job(
         kind, _text(data, "source"), sizes, arrays,
-        tuple(str(line).strip()[:2000] for line in launches if str(line).strip()),
+        tuple(str(line).strip()[:LONGEST_LINE] for line in launches if str(line).strip()),
         _text(data, "reference"), _text(data, "origin"), device, block,
     )  # fmt: skip
 

@@ -154,6 +154,7 @@ def serve(api: Api, listening: socket.socket, token: str) -> None:
     def handle_exit(number: int, frame: Any) -> None:
         # First the worker: a request that waits for it would keep the server from ending.
         api.worker.stop("the lab ends")
+        api.debugger.stop("the lab ends")
         ends(number, frame)
 
     server.handle_exit = handle_exit
@@ -164,3 +165,4 @@ def serve(api: Api, listening: socket.socket, token: str) -> None:
         pass
     finally:
         api.worker.close()
+        api.debugger.close()

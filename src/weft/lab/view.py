@@ -11,7 +11,8 @@ from weft.device.sim.tools.counters.layout import LANES
 from weft.device.sim.tools.counters.rules import depth, shared_cost
 from weft.lab import times
 from weft.lab.job import own
-from weft.report import charts, facts, stages, text, words
+from weft.report import charts, facts, stages, words
+from weft.report.text import predicted
 from weft.values.analysis import AnalysedProfile
 from weft.values.profile import AccessSample, Instruction, Line
 
@@ -32,7 +33,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         "shared": s.static_shared + s.dynamic_shared,
         "lines": [_line(p, line, stalls) for line in p.lines if own(line.file)],
         "columns": [STALLS, *([c.head, c.title] for c in facts.columns(p))],
-        "predicted": text.predicted(p),
+        "predicted": predicted(p),
         "ptx": _ptx(p),
         "advice": [
             {"rule": a.rule, "evidence": a.evidence, "change": a.change,

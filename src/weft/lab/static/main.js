@@ -1,5 +1,6 @@
 // The page: holds the job, sends it to the server, and links source, PTX, SASS, facts and warps.
 
+import { Debug } from "./debugger.js";
 import { byId, h, settled, splitters, tabs } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { Form } from "./form.js";
@@ -15,7 +16,9 @@ const KEPT = "weft-lab-job";
 const state = { job: { kind: "cuda" }, run: null, launches: [], answer: {}, busy: false };
 
 // ---- panes ---------------------------------------------------------------------------------------
-const editor = createEditor(byId("editor"), { onChange: changed, onLine: select });
+const editor = createEditor(byId("editor"), {
+  onChange: changed, onLine: select, onBreaks: () => { debug.breaksChanged(); keep(); }, value: (expression) => debug.value(expression),
+});
 const pick = (line) => editor.goTo(line, true);
 const hover = (line) => editor.setLinked(line ? [line] : []);
 const form = new Form(byId("form"), () => changed());
@@ -34,6 +37,26 @@ const showResult = tabs(byId("results"), (name) => {
   if (name === "compare") compare.show();
 });
 
+const debug = new Debug(byId("pane-debug"), {
+  editor,
+  start: async (breakpoints) => {
+    working("debug");
+    editor.setMarks([]);
+    const answer = await asked("debug/start", () => ({ job: job(), breakpoints }));
+    working("");
+    if (!answer) say("Python was not allowed: nothing ran.");
+    return answer;
+  },
+  onLine: (line) => { if (line) editor.goTo(line); say(line ? `debug: stopped at line ${line}` : "debug: stopped"); },
+  onEnd: (answer) => {
+    editor.setMarks(answer.error?.marks ?? []);
+    if (answer.error) output.error(answer.error, answer.said); else output.arrays("the launches have ended", answer);
+    showResult("output");
+    say(answer.error ? `debug: ${answer.error.kind}` : "debug: ended");
+  },
+  say: (text) => say(text),
+});
+
 function select(line) {
   for (const pane of [ptx, sass, facts]) pane.select(line);
   warp.select(line);
@@ -41,17 +64,19 @@ function select(line) {
 
 // ---- the job -------------------------------------------------------------------------------------
 function job() {
-  return { ...state.job, ...form.job(), kind: byId("kind").value, device: `sim:${byId("model").value}`, block: Number(warp.block.value) || 0, source: editor.text };
+  return { ...state.job, ...form.job(), kind: byId("kind").value, device: `sim:${byId("model").value}`, block: Number(warp.block.value) || 0, source: editor.text, breakpoints: editor.breakpoints };
 }
 
 /** Shows a job in the editor and the form. */
 function open(next) {
+  if (debug.active) debug.end();
   state.edited = false;
   state.job = { origin: "", title: "", ...next };
   byId("kind").value = next.kind ?? "cuda";
   state.saved = next.version ? next.source : null;
   named();
   editor.setText(next.source ?? "", next.kind ?? "cuda");
+  editor.breakpoints = next.breakpoints ?? [];
   form.show(next);
   forget();
   const task = next.chapter || next.hints?.length;
@@ -106,6 +131,7 @@ function download({ source, kind }) {
 
 /** An edit: what was measured belongs to the text before it. */
 function changed() {
+  if (debug.active) debug.end();
   forget();
   state.edited = true;
   named();
@@ -128,12 +154,15 @@ function forget() {
 const keep = settled(400, () => { try { localStorage.setItem(KEPT, JSON.stringify(job())); } catch { /* private windows have no storage */ } });
 
 // ---- actions -------------------------------------------------------------------------------------
-async function ask(action) {
-  let answer = await post(`do/${action}`, job());
+const ask = (action) => asked(`do/${action}`, job, action === "inspect");
+
+/** Posts a job; asks the user before Python runs, or gives null where that is `quiet` or not allowed. */
+async function asked(path, body, quiet = false) {
+  let answer = await post(path, body());
   if (answer.needs === "python") {
-    if (action === "inspect" || !(await allowed())) return null;
+    if (quiet || !(await allowed())) return null;
     await post("allow-python");
-    answer = await post(`do/${action}`, job());
+    answer = await post(path, body());
   }
   return answer;
 }
@@ -206,7 +235,7 @@ function profiled(answer) {
   byId("launches").hidden = answer.launches.length < 2;
   byId("launch").replaceChildren(...answer.launches.map((one, i) => h("option", { value: i }, `${i + 1}: ${one.kernel}`)));
   showLaunch(0);
-  if (["compare", "warp", "stages", "time", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
+  if (["compare", "debug", "warp", "stages", "time", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
   compare.show();
 }
 
@@ -248,6 +277,7 @@ const say = (text) => { byId("status").textContent = text; };
 // ---- page ----------------------------------------------------------------------------------------
 for (const name of Object.keys(SHOW)) byId(name).addEventListener("click", () => act(name));
 byId("stop").addEventListener("click", () => post("stop"));
+byId("debug").addEventListener("click", () => { showResult("debug"); if (!debug.active) debug.begin(); });
 byId("open").addEventListener("click", () => openMenu(openOrigin));
 byId("save").addEventListener("click", () => save());
 byId("kind").addEventListener("change", () => { editor.setLanguage(byId("kind").value); form.language(byId("kind").value); changed(); });
@@ -274,6 +304,10 @@ addEventListener("keydown", (event) => {
     event.preventDefault(); // the browser would save the page
     return save();
   }
+  if (!event.ctrlKey && !event.metaKey && debug.key(event)) {
+    event.preventDefault();
+    return showResult("debug");
+  }
   const held = event.ctrlKey || event.metaKey ? ["run", "profile"] : event.altKey ? ["check", "sanitize"] : null;
   if (event.key !== "Enter" || !held) return;
   const action = held[Number(event.shiftKey)];
@@ -282,6 +316,7 @@ addEventListener("keydown", (event) => {
   act(action);
 }, true);
 addEventListener("hashchange", openLink);
+addEventListener("pagehide", () => debug.leave());
 splitters();
 
 /** Opens the job of the address; it runs nothing. */

@@ -110,12 +110,13 @@ export class Output {
     const [first, ...rest] = error.text.split("\n");
     this.root.replaceChildren(this.message(false, first, rest.join("\n"), error.marks), this.said(said) ?? "");
   }
-  ran(answer) {
+  ran(answer) { this.arrays(`ran in ${seconds(answer.seconds)}, compilation included`, answer); }
+  arrays(title, answer) {
     const arrays = answer.results.map((a) => h("div", { class: `array${a.out ? " result" : ""}` },
       h("h3", {}, `${a.name} `, h("small", {}, `${a.dtype}[${a.shape.join(", ")}]${a.changed ? "" : ", unchanged"}${a.min === undefined ? "" : `, ${a.min} to ${a.max}`}`), a.nans ? h("b", { class: "badtext" }, ` ${amount(a.nans)} NaN`) : null),
       h("pre", { class: "values" }, valuesText(a))));
     arrays.sort((a, b) => b.classList.contains("result") - a.classList.contains("result"));
-    this.root.replaceChildren(this.message(true, `ran in ${seconds(answer.seconds)}, compilation included`), this.said(answer.said) ?? "", ...arrays);
+    this.root.replaceChildren(this.message(true, title), this.said(answer.said) ?? "", ...arrays);
   }
   checked(answer) {
     const trials = answer.trials && h("details", {}, h("summary", {}, `${answer.trials.length} trials`),

@@ -32,6 +32,11 @@ export class Times {
   }
   async show(run = this.run, launch = this.launch) {
     Object.assign(this, { run, launch });
+    for (const box of this.choices.querySelectorAll("input")) {
+      const own = box.value === this.device();
+      if (own || box.disabled) box.checked = own;
+      box.disabled = own;
+    }
     if (!run) return;
     const answer = await get("predict", { run, on: this.chosen.join(",") });
     if (run !== this.run) return; // edited meanwhile
