@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from weft.device import models
 from weft.device.occupancy import occupancy
@@ -31,7 +31,13 @@ from weft.values.profile import LaunchShape
 
 RUNS = 8
 """Profiles that the server keeps for traces and comparisons."""
-ACTIONS = ("inspect", "run", "check", "sanitize", "profile")
+ACTIONS = ("inspect", "run", "check", "sanitize", "profile", "timeline")
+
+FRAMED = {
+    "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src "
+    "'unsafe-inline'; img-src data:; sandbox allow-scripts; frame-ancestors 'self'"
+}
+"""The policy of a page that has its script in it: it has no origin, so no cookie and no server."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -71,6 +77,8 @@ class Api:
             ("GET", "trace", self.trace),
             ("GET", "compare", self.compare),
             ("GET", "predict", self.predict),
+            ("GET", "timeline", self.timeline),
+            ("GET", "trace.json", self.trace_file),
             ("POST", "do/{action}", self.do),
             ("POST", "debug/{command}", self.debug),
             ("POST", "stop", self.stop),
@@ -85,14 +93,15 @@ class Api:
         if action not in ACTIONS:
             raise ArgumentError("no such action", got=action, allowed=", ".join(ACTIONS))
         data = await _object(request)
-        if job.read(data).is_python and not self._python:
+        if not self._python and _asks(job.read(data), action):
             return {"ok": False, "needs": "python"}
         answer: dict[str, Any] = await run_in_threadpool(self.worker.ask, action, data)
         if action == "check" and "passed" in answer and answer.get("graded"):
             asked = str(data.get("origin", "")), str(data.get("source", ""))
             await run_in_threadpool(self._files.graded, *asked, bool(answer["passed"]))
-        if "traces" in answer:
-            answer["run"] = self._keep(answer.pop("traces"), answer.pop("records"))
+        for kept in (("traces", "records"), ("page", "trace")):
+            if kept[0] in answer:
+                answer["run"] = self._keep({name: answer.pop(name) for name in kept})
         return answer
 
     async def debug(self, request: Request) -> dict[str, Any]:
@@ -100,7 +109,8 @@ class Api:
         command, data = request.path_params["command"], await _object(request)
         if command == "start":
             asked = data.get("job")
-            if job.read(asked if isinstance(asked, dict) else {}).is_python and not self._python:
+            one = job.read(asked if isinstance(asked, dict) else {})
+            if not self._python and _asks(one, command):
                 return {"ok": False, "needs": "python"}
         answer: dict[str, Any] = await run_in_threadpool(self.debugger.command, command, data)
         return answer
@@ -115,9 +125,9 @@ class Api:
         self._python = True
         return {}
 
-    def _keep(self, traces: Any, records: Any) -> str:
+    def _keep(self, made: dict[str, Any]) -> str:
         name = secrets.token_hex(4)
-        self._runs[name] = {"traces": traces, "records": records}
+        self._runs[name] = made
         while len(self._runs) > RUNS:
             self._runs.popitem(last=False)
         return name
@@ -157,6 +167,16 @@ class Api:
         records = self._run(query["run"])["records"]
         found: dict[str, Any] = await run_in_threadpool(times.predicted, records, query["on"])
         return found
+
+    async def timeline(self, request: Request) -> Response:
+        """The page of a timeline, for a frame. Its script is in it, and can reach nothing."""
+        return HTMLResponse(self._run(request.query_params["run"])["page"], headers=FRAMED)
+
+    async def trace_file(self, request: Request) -> Response:
+        """A timeline in the Trace Event format, as a file."""
+        kept = self._run(request.query_params["run"])["trace"]
+        name = {"content-disposition": 'attachment; filename="trace.json"'}
+        return JSONResponse(kept, headers=name)
 
     def _run(self, name: str) -> dict[str, Any]:
         if name not in self._runs:
@@ -228,6 +248,11 @@ class Api:
             "most": {"threads": model.max_threads_per_block, "shared": model.shared_per_block},
             "curves": [_drawn(c, model.max_warps_per_sm) for c in curves(shape, model)],
         }  # fmt: skip
+
+
+def _asks(one: job.Job, action: str) -> bool:
+    """Return whether an action executes code that has the user's rights."""
+    return one.is_python or (one.is_program and action != "inspect")
 
 
 async def _object(request: Request) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from weft.debug.debugger import Debugger
 from weft.debug.session import open_session
 from weft.errors import ArgumentError, Error
-from weft.lab import actions, marks, results, setup, stopped
+from weft.lab import actions, marks, programs, results, setup, stopped
 from weft.lab.breaks import Breaks
 from weft.lab.job import Job, read
 from weft.tasks.debugging.debug import TRITON_NAMES
@@ -146,6 +146,7 @@ def perform(do: str, job: Given, limit: float, include: Sequence[str]) -> Answer
         if _run is not None and not _run.over and not _run.end():
             raise ArgumentError("the launch before does not end", next="stop it, and start again")
         prepared = setup.prepared(read(job.get("job") or {}), include)
+        programs.refuse(prepared, "debug")
         os.environ[TRITON_NAMES] = "1"  # read when Triton compiles
         _run = DebugRun(prepared, stopped.breakpoints(job))
         return {"session": _run.name, **_run.answer()}

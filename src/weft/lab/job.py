@@ -27,6 +27,8 @@ FILLS = ("random", "zeros", "ones", "index", "uninitialised", "given")
 """
 LONGEST, LONGEST_LINE, ROWS, MOST_BYTES = 1 << 20, 2000, 64, 1 << 30
 """Limits: characters of a source and of a line, rows of a table, bytes of all arrays."""
+_MAIN = re.compile(r"^\s*(?:int|auto)\s+main\s*\(", re.M)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 
 
@@ -77,6 +79,16 @@ class Job:
     def is_python(self) -> bool:
         """True if running it executes Python that the page sent."""
         return self.kind != "cuda"
+
+    @property
+    def is_program(self) -> bool:
+        """True for a whole CUDA program: its host code runs, and launches its kernels."""
+        return self.kind == "cuda" and _MAIN.search(_COMMENT.sub("", self.source)) is not None
+
+    @property
+    def needs_consent(self) -> bool:
+        """True if running it executes code that has the user's rights."""
+        return self.is_python or self.is_program
 
     @property
     def scope(self) -> dict[str, int | float]:

@@ -142,7 +142,8 @@ def opened(origin: str) -> dict[str, Any]:
 
 
 def _example(origin: str, row: dict[str, Any]) -> dict[str, Any]:
-    inputs, outputs = (array_specs(side, row["signature"]) for side in row["signature"].split("->"))
+    sides = row["signature"].split("->") if row["signature"] else ()  # a program has no arrays
+    inputs, outputs = [array_specs(side, row["signature"]) for side in sides] or [(), ()]
     start = row.get("results", "uninitialised")
     rows = [_row(s, "random", False) for s in inputs] + [_row(s, start, True) for s in outputs]
     return {

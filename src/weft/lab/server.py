@@ -27,7 +27,7 @@ MOST_BYTES = 8 << 20
 """The largest request."""
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' "
-    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; "
+    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -106,8 +106,10 @@ def _headers(scope: Scope) -> dict[str, str]:
 def _with_headers(send: Send) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
+            given = message.get("headers", [])
+            known = {name.lower() for name, _ in given}  # a frame has a policy of its own
             more = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-            message["headers"] = [*message.get("headers", []), *more]
+            message["headers"] = [*given, *(one for one in more if one[0] not in known)]
         await send(message)
 
     return sending

@@ -9,6 +9,7 @@ import { Compare, Occupancy, showRoofline, showStages } from "./measures.js";
 import { Facts, gutterFact, Listing, Output } from "./panes.js";
 import { get, post } from "./server.js";
 import { pack, unpack } from "./share.js";
+import { Timeline } from "./timeline.js";
 import { Times } from "./times.js";
 import { Warp } from "./warp.js";
 
@@ -30,6 +31,7 @@ const warp = new Warp(byId("pane-warp"), () => act("profile"));
 const showCode = tabs(byId("code"), () => select(editor.line));
 const occupancy = new Occupancy(byId("pane-occupancy"), () => byId("model").value);
 const times = new Times(byId("pane-time"), () => byId("model").value, pick, () => act("profile"));
+const timeline = new Timeline(byId("pane-timeline"), () => act("timeline"));
 const compare = new Compare(byId("pane-compare"), () => ({ job: job(), run: state.run }), (kept) => open(kept));
 byId("pane-roofline").append(h("p", { class: "empty" }, "Profile draws the roofline of the launch."));
 const showResult = tabs(byId("results"), (name) => {
@@ -44,7 +46,7 @@ const debug = new Debug(byId("pane-debug"), {
     editor.setMarks([]);
     const answer = await asked("debug/start", () => ({ job: job(), breakpoints }));
     working("");
-    if (!answer) say("Python was not allowed: nothing ran.");
+    if (!answer) say("Programs were not allowed: nothing ran.");
     return answer;
   },
   onLine: (line) => { if (line) editor.goTo(line); say(line ? `debug: stopped at line ${line}` : "debug: stopped"); },
@@ -64,7 +66,7 @@ function select(line) {
 
 // ---- the job -------------------------------------------------------------------------------------
 function job() {
-  return { ...state.job, ...form.job(), kind: byId("kind").value, device: `sim:${byId("model").value}`, block: Number(warp.block.value) || 0, source: editor.text, breakpoints: editor.breakpoints };
+  return { ...state.job, ...form.job(), kind: byId("kind").value, device: `sim:${byId("model").value}`, block: Number(warp.block.value) || 0, source: editor.text, breakpoints: editor.breakpoints, gpus: times.chosen };
 }
 
 /** Shows a job in the editor and the form. */
@@ -77,6 +79,10 @@ function open(next) {
   named();
   editor.setText(next.source ?? "", next.kind ?? "cuda");
   editor.breakpoints = next.breakpoints ?? [];
+  if (next.gpus) times.chosen = next.gpus;
+  const model = [...byId("model").options].find((one) => next.device === `sim:${one.value}`);
+  if (model) byId("model").value = model.value;
+  warp.block.value = Number.isInteger(next.block) ? next.block : 0;
   form.show(next);
   forget();
   const task = next.chapter || next.hints?.length;
@@ -146,6 +152,7 @@ function forget() {
   byId("launches").hidden = true;
   facts.note();
   times.reset();
+  timeline.reset();
   byId("pane-stages").classList.add("stale");
   warp.reset(null);
   warp.empty("Profile records the accesses of one block. Then select a line of the source.");
@@ -202,7 +209,10 @@ const SHOW = {
   check: (answer) => output.checked(answer),
   sanitize: (answer) => output.sanitized(answer),
   profile: profiled,
+  timeline: (answer) => timeline.show(answer),
 };
+
+const BUTTONS = Object.keys(SHOW).filter((name) => byId(name)); // the pane Timeline has its own
 
 async function act(action) {
   if (state.busy) return;
@@ -210,7 +220,7 @@ async function act(action) {
   editor.setMarks([]);
   const source = editor.text, answer = await ask(action);
   working("");
-  if (!answer) return say("Python was not allowed: nothing ran.");
+  if (!answer) return say("Programs were not allowed: nothing ran.");
   if (source !== editor.text) return say(`${action}: the source was edited meanwhile`); // its lines have moved
   state.marked = source;
   if (!answer.ok) {
@@ -225,7 +235,7 @@ async function act(action) {
   editor.setMarks(marks);
   if (marks.length) editor.goTo(marks[0].line);
   SHOW[action](answer);
-  if (action !== "profile") showResult("output");
+  if (action !== "profile") showResult(action === "timeline" ? "timeline" : "output");
   if (answer.graded) forgetMenu();
   say(answer.graded && answer.passed && source !== state.saved ? "check: passed; Save counts it in your folder" : `${action}: done`);
 }
@@ -265,7 +275,7 @@ const weight = (f) => f.heat["global sectors"] + f.heat["shared wavefronts"] + f
 
 function working(action) {
   state.busy = Boolean(action);
-  for (const name of Object.keys(SHOW)) byId(name).disabled = state.busy;
+  for (const name of BUTTONS) byId(name).disabled = state.busy;
   byId("stop").hidden = !state.busy;
   document.body.classList.toggle("busy", state.busy);
   if (action) say(`${action}…`);
@@ -275,7 +285,7 @@ new MutationObserver(() => byId("pane-output").classList.remove("stale")).observ
 const say = (text) => { byId("status").textContent = text; };
 
 // ---- page ----------------------------------------------------------------------------------------
-for (const name of Object.keys(SHOW)) byId(name).addEventListener("click", () => act(name));
+for (const name of BUTTONS) byId(name).addEventListener("click", () => act(name));
 byId("stop").addEventListener("click", () => post("stop"));
 byId("debug").addEventListener("click", () => { showResult("debug"); if (!debug.active) debug.begin(); });
 byId("open").addEventListener("click", () => openMenu(openOrigin));
@@ -284,10 +294,11 @@ byId("kind").addEventListener("change", () => { editor.setLanguage(byId("kind").
 byId("model").addEventListener("change", changed);
 byId("launch").addEventListener("change", () => showLaunch(Number(byId("launch").value)));
 byId("share").addEventListener("click", async () => {
-  const { source, kind, sizes, arrays, launches, reference, origin, title, chapter } = job();
-  history.replaceState(null, "", await pack({ source, kind, sizes, arrays, launches, reference, origin, title, chapter }));
+  let link = "";
+  try { link = await pack(job()); } catch (error) { return refused(error); }
+  history.replaceState(null, "", link);
   const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
-  say(copied ? "The link is copied. It holds the source and the form." : "The address of this page now holds the source and the form.");
+  say(copied ? "The link is copied. It holds the source, the form and the settings." : "The address of this page now holds the source, the form and the settings.");
 });
 byId("all").addEventListener("click", () => {
   const all = byId("code").classList.toggle("all");
@@ -321,10 +332,21 @@ splitters();
 
 /** Opens the job of the address; it runs nothing. */
 async function openLink() {
-  let linked = null;
-  try { linked = await unpack(location.hash); } catch (error) { say(`This link cannot be read: ${error.message}`); }
-  if (linked) open(linked);
-  return Boolean(linked);
+  try {
+    const linked = await unpack(location.hash);
+    if (linked) open(linked);
+    return Boolean(linked);
+  } catch (error) {
+    refused(error);
+    return false;
+  }
+}
+
+/** Says why a link is none. The page keeps what it shows. */
+function refused(error) {
+  output.error({ text: error.message, marks: [] });
+  showResult("output");
+  say("no link");
 }
 
 async function begin() {
@@ -332,8 +354,12 @@ async function begin() {
   if (start.error) return output.error(start.error);
   byId("model").replaceChildren(...Object.entries(start.models).map(([key, name]) => h("option", { value: key, selected: key === start.model }, name)));
   times.offer(start.models);
-  if (await openLink()) return;
-  if (start.job) return open(start.job);
+  if (location.hash.startsWith("#z=") && await openLink()) return;
+  if (start.job) open(start.job); else await openKept();
+  if (location.hash.startsWith("#z=")) await openLink(); // says again what is wrong with it
+}
+
+async function openKept() {
   let kept = null;
   try { kept = JSON.parse(localStorage.getItem(KEPT)); } catch { /* nothing is kept */ }
   if (kept?.source) open(kept); else await openOrigin("example:transpose");
