@@ -121,13 +121,13 @@ def check_(job: Job, limit: float) -> Answer:
 
 def profile_(job: Job, limit: float) -> Answer:
     """Profiles every launch; traces go beside, because the page asks for them line by line."""
-    profiles = _profiles(job, limit)
-    if not profiles:
+    found = profiles(job, limit)
+    if not found:
         raise ArgumentError("nothing was launched", next="does `run` launch a kernel?")
     return {
-        "launches": [view.view(p) for p in profiles],
-        "traces": [view.traces(p) for p in profiles],
-        "records": [_record(p) for p in profiles],
+        "launches": [view.view(p) for p in found],
+        "traces": [view.traces(p) for p in found],
+        "records": [_record(p) for p in found],
     }
 
 
@@ -180,7 +180,8 @@ ACTIONS: Mapping[str, Callable[[Job, float], Answer]] = {
 
 
 # ---- profile -------------------------------------------------------------------------------------
-def _profiles(job: Job, limit: float) -> list[Profile]:
+def profiles(job: Job, limit: float) -> list[Profile]:
+    """The profiles of all launches of a job."""
     if job.is_program:
         return [p for p in programs.profiled(job).profiles if isinstance(p, Profile)]
     bound, arrays = setup.bound(job), setup.arrays(job)
@@ -199,6 +200,11 @@ def _profiles(job: Job, limit: float) -> list[Profile]:
         ]
     run = functools.partial(bound.run, values, limit)
     return launches.profiled(run, select(job.device), block=job.block, executions=EXECUTIONS)
+
+
+def model(job: Job) -> str:
+    """The key of the GPU that a job runs on."""
+    return select(job.device).model.key
 
 
 def _record(p: Profile) -> dict[str, Any]:

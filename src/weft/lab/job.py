@@ -20,6 +20,7 @@ from weft.measure.expressions import evaluate, wholes
 
 KINDS = {"cuda": "kernel.cu", "triton": "kernel.py", "numba": "kernel.py"}
 """Languages, and the file name that messages show."""
+LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "numba": "Numba"}
 FILLS = ("random", "zeros", "ones", "index", "uninitialised", "given")
 """Fillings by name; `a..b` draws whole numbers or floats between two expressions.
 
@@ -55,6 +56,7 @@ class Job:
     """One request.
 
     origin    the rung or exercise that the source was opened from
+    gpus      keys of GPUs whose times an export predicts
     include   folders of headers; the server sets them, never the page
     defines   macros that the origin has; the server sets them
     """
@@ -68,6 +70,8 @@ class Job:
     origin: str = ""
     device: str = "sim"
     block: int = 0
+    title: str = ""
+    gpus: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
 
@@ -177,7 +181,15 @@ def read(data: Mapping[str, Any]) -> Job:
         kind, _text(data, "source"), sizes, arrays,
         tuple(str(line).strip()[:LONGEST_LINE] for line in launches if str(line).strip()),
         _text(data, "reference"), _text(data, "origin"), device, block,
+        _text(data, "title"), _gpus(data),
     )  # fmt: skip
+
+
+def _gpus(data: Mapping[str, Any]) -> tuple[str, ...]:
+    keys = data.get("gpus", [])
+    if not isinstance(keys, list) or len(keys) > ROWS or any(not isinstance(k, str) for k in keys):
+        raise ArgumentError("'gpus' is a list of names", got=repr(keys)[:80])
+    return tuple(keys)
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:

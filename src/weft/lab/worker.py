@@ -23,7 +23,10 @@ from weft.measure.check.workers import wire
 OUTPUT = "output.txt"
 DEBUG = "debug"
 """The action whose jobs are commands of the debugger."""
-_MODULES = ("actions", "debugging")
+EXPORT = "export"
+"""The action that makes a page."""
+_MODULES = {"": "actions", DEBUG: "debugging", EXPORT: "exported"}
+"""Action -> the module that performs it; "" for all others."""
 MOST_OUTPUT = 64 << 10
 """The most bytes of output that an answer carries."""
 _FILES = 256 << 20
@@ -37,7 +40,7 @@ def main() -> None:
     connection = socket.socket(fileno=number)
     connection.set_inheritable(False)
     _redirect()
-    modules = {name: importlib.import_module(f"weft.lab.{name}") for name in _MODULES}
+    modules = {name: importlib.import_module(f"weft.lab.{name}") for name in _MODULES.values()}
     # Set after the imports: libraries reserve address space that they never use.
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FILES, _FILES))
@@ -51,13 +54,13 @@ def _answer(modules: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     if not debugs or asked["job"].get("command") == "start":  # else, what was printed since then
         _clear()
     try:
-        perform = modules["debugging" if debugs else "actions"].perform
+        perform = modules[_MODULES.get(asked["do"], _MODULES[""])].perform
         answer = {"ok": True, **perform(**asked)}
     except MemoryError:
         answer = {"ok": False, "error": {"kind": "MemoryError", "text": _NO_MEMORY, "marks": []}}
     except BaseException as error:  # the user's source may raise anything
         answer = {"ok": False, "error": marks.of_error(error)}
-    return {**answer, "said": _said()}
+    return {**answer, "said": said()}
 
 
 _NO_MEMORY = (
@@ -87,7 +90,7 @@ def _clear() -> None:
     os.ftruncate(1, 0)
 
 
-def _said() -> str:
+def said() -> str:
     """The text that was printed since `_clear`."""
     _flush()
     size = os.fstat(1).st_size

@@ -30,7 +30,7 @@ def times(
     yield f"counters are those of a simulated {counted}", "dim"
     columns = ["kernel", "launches", *(part for key in names for part in (key, f"{key}: bound by"))]
     rows = [
-        [row[0].kernel, str(row[0].launches), *(cell for one in row for cell in _cells(one))]
+        [row[0].kernel, str(row[0].launches), *(cell for one in row for cell in cells(one))]
         for row in launches
     ]
     yield Table(columns, rows, ("launches", *names))
@@ -47,7 +47,8 @@ def times(
         yield f"{', '.join(unknown)} {verb} never measured: rates are of data sheets", "yellow"
 
 
-def _cells(one: Prediction) -> tuple[str, str]:
+def cells(one: Prediction) -> tuple[str, str]:
+    """The predicted time, marked as modelled, and what bounds the launch."""
     return f"~{words.duration(one.seconds)}", one.bound
 
 
