@@ -35,8 +35,8 @@ def test_a_profile_ends_with_the_predicted_time_and_stalls_by_line(
 ) -> None:
     launch = profiled["launches"][0]
     assert launch["predicted"].startswith("Predicted: ")
-    assert launch["columns"][0][0] == "time"
-    parts = {line["line"]: line["more"][0] for line in launch["lines"]}
+    assert launch["columns"][-1][0] == "time"
+    parts = {line["line"]: line["more"][-1] for line in launch["lines"]}
     assert "long scoreboard" in parts[5], "the loads of global memory"
 
 

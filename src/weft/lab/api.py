@@ -70,6 +70,7 @@ class Api:
             ("GET", "start", self.start),
             ("GET", "menu", self.menu),
             ("GET", "open", self.open),
+            ("GET", "languages", self.languages),
             ("POST", "save", self.save),
             ("GET", "chapter", self.chapter),
             ("GET", "figure", self.figure),
@@ -205,6 +206,11 @@ class Api:
     async def open(self, request: Request) -> dict[str, Any]:
         """A rung, an exercise or an example as a job."""
         return {"job": await run_in_threadpool(self._files.opened, request.query_params["origin"])}
+
+    async def languages(self, request: Request) -> dict[str, Any]:
+        """The jobs that compute the same in other languages, with the user's own texts."""
+        same = await run_in_threadpool(origins.languages, request.query_params["origin"])
+        return {"jobs": [await run_in_threadpool(self._files.opened, one) for one in same]}
 
     async def save(self, request: Request) -> dict[str, Any]:
         """Writes the source of an exercise, or of the file that the lab was started with."""

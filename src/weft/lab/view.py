@@ -32,7 +32,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         "registers": s.registers,
         "shared": s.static_shared + s.dynamic_shared,
         "lines": [_line(p, line, stalls) for line in p.lines if own(line.file)],
-        "columns": [STALLS, *([c.head, c.title] for c in facts.columns(p))],
+        "columns": [*([c.head, c.title] for c in facts.columns(p)), STALLS],
         "predicted": predicted(p),
         "ptx": _ptx(p),
         "advice": [
@@ -69,7 +69,7 @@ def _line(p: AnalysedProfile, line: Line, stalls: Mapping[int, str]) -> dict[str
         "branches": line.branches,
         "diverged": line.diverged,
         **facts.marks(line),
-        "more": [stalls.get(line.number, ""), *(c.text(line) for c in facts.columns(p))],
+        "more": [*(c.text(line) for c in facts.columns(p)), stalls.get(line.number, "")],
         "heat": facts.heat(p, line, 4),
     }
 

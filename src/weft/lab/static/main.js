@@ -4,6 +4,7 @@ import { Debug } from "./debugger.js";
 import { byId, h, settled, splitters, tabs } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { Form } from "./form.js";
+import { Languages } from "./languages.js";
 import { forgetMenu, openMenu, showChapter } from "./menu.js";
 import { Compare, Occupancy, showRoofline, showStages } from "./measures.js";
 import { Facts, gutterFact, Listing, Output } from "./panes.js";
@@ -33,10 +34,20 @@ const occupancy = new Occupancy(byId("pane-occupancy"), () => byId("model").valu
 const times = new Times(byId("pane-time"), () => byId("model").value, pick, () => act("profile"));
 const timeline = new Timeline(byId("pane-timeline"), () => act("timeline"));
 const compare = new Compare(byId("pane-compare"), () => ({ job: job(), run: state.run }), (kept) => open(kept));
+const languages = new Languages(byId("pane-languages"), {
+  current: () => job(), onOpen: (other) => open(other),
+  profile: async (one) => {
+    working("profile");
+    const answer = await asked("do/profile", () => one);
+    working("");
+    return answer;
+  },
+});
 byId("pane-roofline").append(h("p", { class: "empty" }, "Profile draws the roofline of the launch."));
 const showResult = tabs(byId("results"), (name) => {
   if (name === "occupancy") occupancy.ask();
   if (name === "compare") compare.show();
+  if (name === "languages") languages.show();
 });
 
 const debug = new Debug(byId("pane-debug"), {
