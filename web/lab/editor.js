@@ -43,7 +43,7 @@ const look = EditorView.theme({
   ".cm-changedLine": { backgroundColor: "color-mix(in srgb, var(--accent) 12%, transparent) !important" },
   ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: '"…"' },
   ".cm-collapsedLines": { background: "var(--bg)", color: "var(--soft)" },
-  ".cm-current": { backgroundColor: "color-mix(in srgb, var(--good) 24%, transparent) !important" },
+  ".cm-current": { backgroundColor: "color-mix(in srgb, var(--good) 14%, transparent) !important" },
   ".cm-breaks": { width: "16px", cursor: "pointer" },
   ".cm-breaks .break": { display: "block", width: "10px", height: "10px", margin: "5px 3px 0", borderRadius: "50%", background: "var(--bad)" },
   ".cm-breaks .conditional": { borderRadius: "2px" },
@@ -122,7 +122,7 @@ export function createEditor(parent, { onChange, onLine, onBreaks = () => {}, va
         debugging({ onBreaks, value }), facts, linked, factGutter, lintGutter(), common(language.of(cpp())), highlightActiveLine(), highlightActiveLineGutter(),
         history(), indentOnInput(), closeBrackets(), autocompletion(), highlightSelectionMatches(),
         keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
-        EditorView.contentAttributes.of({ "aria-label": "Source of the kernel" }),
+        EditorView.contentAttributes.of({ "aria-label": "Source of the kernel", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !quiet) onChange(update.state.doc.toString());
           const now = update.state.doc.lineAt(update.state.selection.main.head).number;
@@ -167,6 +167,6 @@ export function createEditor(parent, { onChange, onLine, onBreaks = () => {}, va
 
 /** Two versions side by side, read only. */
 export function createMerge(parent, kind, before, after) {
-  const side = (doc) => ({ doc, extensions: [common(LANGUAGES[kind]()), EditorState.readOnly.of(true), EditorView.editable.of(false)] });
-  return new MergeView({ parent, a: side(before), b: side(after), collapseUnchanged: { margin: 3, minSize: 6 }, gutter: true });
+  const side = (doc, name) => ({ doc, extensions: [common(LANGUAGES[kind]()), EditorState.readOnly.of(true), EditorView.editable.of(false), EditorView.contentAttributes.of({ "aria-label": name, tabindex: "0" })] });
+  return new MergeView({ parent, a: side(before, "Version A"), b: side(after, "This version"), collapseUnchanged: { margin: 3, minSize: 6 }, gutter: true });
 }

@@ -25,9 +25,9 @@ export class Debug {
     this.grid = h("div", {});
     this.lanes = new Lanes(this.grid, (number) => this.thread(number));
     this.details = h("div", { class: "stopped" });
-    this.printed = h("pre", { class: "said", hidden: true });
+    this.printed = h("pre", { class: "said", hidden: true, tabindex: "0", "aria-label": "Printed" });
     root.append(h("div", { class: "bar", role: "toolbar", "aria-label": "Debugger" }, this.starter, this.moves), this.where, this.asks, this.grid, this.details, this.printed,
-      h("table", { class: "plain breaks" }, h("caption", {}, "Breakpoints"), h("thead", {}, h("tr", {}, ["line", "stops if", "", ""].map((t) => h("th", { scope: "col" }, t)))), this.breaks));
+      h("table", { class: "plain breaks" }, h("caption", {}, "Breakpoints"), h("thead", {}, h("tr", {}, ["line", "stops if"].map((t) => h("th", { scope: "col" }, t)), h("td"), h("td"))), this.breaks));
     this.idle("Click into the margin of the editor, or press F9 in a line, to set a breakpoint. Without one, the launch stops at its first line.");
     this.listBreaks();
   }
