@@ -42,8 +42,8 @@ def test_every_page_has_all_that_it_needs(folder: Path) -> None:
 def test_a_page_has_source_results_facts_and_times(folder: Path) -> None:
     text = (folder / "example_divergent.html").read_text()
     for words in ("__global__", "Results", "y</b> f32[1000]", "Predicted time", "a100: bound by",
-                  "Source and PTX", "Roofline", "Addresses of a warp", "sizes", "branch&lt;&lt;&lt;",
-                  "where warps spend their time"):  # fmt: skip
+                  "Source and PTX", "Roofline", "Addresses of a warp", "sizes",
+                  "branch&lt;&lt;&lt;", "where warps spend their time"):  # fmt: skip
         assert words in text, words
     assert "numba" in (folder / "example_double_numba.html").read_text()
 

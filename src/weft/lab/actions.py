@@ -49,7 +49,7 @@ Answer = dict[str, Any]
 def inspect(job: Job, limit: float) -> Answer:
     """Compiles and runs nothing: PTX, SASS, and rows that the form lacks."""
     if job.is_program:
-        rows = {"sizes": [], "arrays": [], "launches": []}
+        rows: Answer = {"sizes": [], "arrays": [], "launches": []}
         return {"marks": [], "suggest": rows, "ptx": [], "sass": [], "sass_note": PROGRAM}
     if job.is_python:
         raise ArgumentError("Python is not compiled before it runs", next="Profile shows its PTX")

@@ -36,7 +36,9 @@ def export(job: Job, limit: float) -> dict[str, Any]:
     return {"page": page.page(one), "says": _says(found, failure)}
 
 
-def perform(do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]) -> dict[str, Any]:
+def perform(
+    do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]
+) -> dict[str, Any]:
     """Makes the page of a job as the server sent it."""
     prepared = setup.prepared(read(job), include)
     return actions.guarded(prepared, lambda: export(prepared, limit))

@@ -80,8 +80,9 @@ def _warps(d: Debugger) -> list[dict[str, Any]]:
             continue
         threads = d.state.lanes_of(one.warp)
         lines = [_lane(d, Thread(slot, one.warp, lane)) for lane in range(threads.bit_length())]
-        out.append({"warp": one.warp, "state": one.state, "active": _active(d, one.warp, one.active),
-                    "done": one.done, "lines": lines})  # fmt: skip
+        active = _active(d, one.warp, one.active)
+        out.append({"warp": one.warp, "state": one.state, "active": active, "done": one.done,
+                    "lines": lines})  # fmt: skip
     return out
 
 
