@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
 from lab_client import JOB, Lab, running
-from weft.lab import export
+from weft.lab.exporting import export
 from weft.lab.process import Worker
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
 from lab_client import JOB, Lab, running
-from weft.lab.debug_api import DebugApi
+from weft.lab.debugger.api import DebugApi
 from weft.lab.process import Worker
 
 pytestmark = pytest.mark.sim

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.lab import export
+from weft.lab.exporting import export
 from weft.lab.process import Worker
 
 pytestmark = pytest.mark.sim

@@ -5,8 +5,8 @@
         saving.py   the user's files: the course folder, and the file of the command line
         process.py  the worker process: limits, replacement
           worker.py reads jobs, runs an action of actions.py, answers
-            debugging.py  the commands of the debugger, in a worker of its own (debug_api.py)
-            exported.py   pages that need no server, for export.py
+            debugger/     the commands of the debugger, in a worker of its own (debugger/api.py)
+            exporting/    pages that need no server
 
 The server never compiles or runs anything. A job (`job.py`) is what the page sends: source, sizes,
 arrays and launches.

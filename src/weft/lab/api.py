@@ -18,7 +18,7 @@ from weft.device.occupancy import occupancy
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error
 from weft.lab import chapters, job, origins, times
-from weft.lab.debug_api import DebugApi
+from weft.lab.debugger.api import DebugApi
 from weft.lab.process import Stopped, Worker
 from weft.lab.saving import Files
 from weft.measure.profile import schema

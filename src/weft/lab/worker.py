@@ -25,7 +25,7 @@ DEBUG = "debug"
 """The action whose jobs are commands of the debugger."""
 EXPORT = "export"
 """The action that makes a page."""
-_MODULES = {"": "actions", DEBUG: "debugging", EXPORT: "exported"}
+_MODULES = {"": "actions", DEBUG: "debugger.commands", EXPORT: "exporting.exported"}
 """Action -> the module that performs it; "" for all others."""
 MOST_OUTPUT = 64 << 10
 """The most bytes of output that an answer carries."""

@@ -16,8 +16,9 @@ from typing import Any
 from weft.debug.debugger import Debugger
 from weft.debug.session import open_session
 from weft.errors import ArgumentError, Error
-from weft.lab import actions, marks, programs, results, setup, stopped
-from weft.lab.breaks import Breaks
+from weft.lab import actions, marks, programs, results, setup
+from weft.lab.debugger import stopped
+from weft.lab.debugger.breaks import Breaks
 from weft.lab.job import Job, read
 from weft.tasks.debugging.debug import TRITON_NAMES
 
@@ -75,7 +76,7 @@ class DebugRun:
         return {"results": [results.shown(self._job, n, a, before[n]) for n, a in arrays.items()]}
 
     def _talk(self, debugger: Debugger) -> None:
-        """Does what the page asks until the launch goes on to its end."""
+        """Execute what the page asks until the launch goes on to its end."""
         self._answers.put(self._view(debugger))
         while debugger.stop is not None:
             try:

@@ -52,7 +52,7 @@ class DebugApi:
 
     def _watch(self, worker: Worker) -> None:
         """Ends the session unless another command comes in time."""
-        why = f"nobody has used the debugger for {self._idle:.0f} s, so its launch was ended"
+        why = f"the debugger had no command for {self._idle:.0f} s, so its launch was ended"
         with self._lock:
             self._rest()
             self._timer = threading.Timer(self._idle, self._forget, [worker, why])

@@ -29,7 +29,7 @@ def run(
     Each page has all that it needs in it: it opens from a file, and from any static server.
     Sources in Triton and Numba, and whole programs, run with your rights.
     """
-    from weft.lab import export
+    from weft.lab.exporting import export
     from weft.lab.process import Worker
 
     gpus = predict.gpus(on)
