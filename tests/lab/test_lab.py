@@ -270,7 +270,7 @@ def test_a_profile_shows_the_life_of_a_blocks_stages(lab: Lab) -> None:
     assert stages["block"] == 1 and stages["chart"].count('<rect class="used"') == 16
     read = next(i for i, row in enumerate(lines, 1) if "2 * stage[i]" in row)
     assert stages["chart"].count(f'<rect class="used" data-line="{read}"') == 16
-    assert [head for head, _ in launch["columns"]] == ["TMA", "waits"]
+    assert [head for head, _ in launch["columns"]] == ["TMA", "waits", "time"]
     waits = {f["line"]: f["more"][1] for f in launch["lines"] if f["more"][1]}
     assert [lines[n - 1].strip() for n in waits] == [
         "__syncthreads();", "stages.wait_empty(turn);", "stages.wait_full(turn);"

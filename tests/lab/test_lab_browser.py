@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shutil
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +59,13 @@ class Page:
     def __init__(self, context: Any, url: str) -> None:
         self.errors: list[str] = []
         self.hosts: set[str] = set()
+        self.posts: list[str] = []
         self.of = context.new_page()
         self.of.set_default_timeout(LONG)
         self.of.on("pageerror", lambda error: self.errors.append(str(error)))
         self.of.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
         self.of.on("request", lambda r: self.hosts.add(r.url.split("/")[2].partition(":")[0]))
+        self.of.on("request", lambda r: r.method == "POST" and self.posts.append(r.url))
         self.of.goto(url)
         self.of.wait_for_selector("html[data-ready=yes]")
 
@@ -126,6 +131,67 @@ def test_a_bar_of_a_stage_leads_to_its_line(context: Any, lab: Lab) -> None:
     page.of.close()
 
 
+def test_predicted_times_of_the_chosen_gpus(page: Page) -> None:
+    page.act("profile", "#pane-facts tr.ins")
+    assert "Predicted: " in page.text("#pane-output") or page.of.is_hidden("#pane-output")
+    page.of.click("#results [data-tab=time]")
+    page.of.wait_for_selector(".stalls caption >> text=turn on h200")
+    page.of.check(".gpus input[value=a100]")
+    page.of.wait_for_selector(".stalls caption >> text=turn on a100")
+    assert "a100 was never measured" in page.text("#pane-time")
+    page.of.locator(".stalls button", has_text="line 8").first.click()
+    assert "tile[t][2]" in page.text(".cm-activeLine")
+
+
+def test_the_debugger_steps_and_shows_lanes_and_values(context: Any, lab: Lab) -> None:
+    page = Page(context, lab.url)
+    page.line("if (t % 4 == 1)")
+    page.of.keyboard.press("F9")
+    assert page.of.locator(".cm-breaks .break").count() == 1
+    page.of.click("#debug")
+    page.of.wait_for_selector("#status >> text=line 7")
+    assert page.of.locator(".lanes td.lane-on").count() == 32
+    assert "if (t % 4 == 1)" in page.text(".cm-current")
+    # Another thread: by a click, and then by the arrow keys.
+    page.of.click(".lanes td[data-thread='4']")
+    page.of.wait_for_selector(".where >> text=thread (4, 0, 0)")
+    page.of.locator(".lanes td[data-thread='4']").press("ArrowRight")
+    page.of.wait_for_selector(".where >> text=thread (5, 0, 0)")
+    page.of.keyboard.press("F10")
+    page.of.wait_for_selector("#status >> text=line 8")
+    assert page.of.locator(".lanes td.lane-on").count() == 8
+    page.of.locator("#editor .cm-line", has_text="int t =").hover(position={"x": 66, "y": 8})
+    page.of.wait_for_selector(".cm-value >> text=t = 5")
+    page.of.fill("[aria-label=Expression]", "t * 10")
+    page.of.click("text=Value in all lanes")
+    page.of.wait_for_selector("#pane-debug output >> text=50")
+    page.of.fill("[aria-label=Expression]", "tile[5][2]")
+    page.of.click("text=Back to its last write")
+    page.of.wait_for_selector("#status >> text=line 5")
+    assert "the last write of tile[5][2]" in page.text(".where")
+    # A click into the margin sets one, with a condition from the list.
+    at = page.of.locator("#editor .cm-line", has_text="if (t == 5)").bounding_box()
+    margin = page.of.locator(".cm-breaks").bounding_box()
+    page.of.mouse.click(margin["x"] + 8, at["y"] + 8)
+    page.of.fill("[aria-label='Condition of line 9']", "t == 6")
+    page.of.press("[aria-label='Condition of line 9']", "Enter")
+    page.of.wait_for_selector(".cm-breaks .conditional")
+    page.of.click("[aria-label='Remove the breakpoint of line 7']")
+    page.of.click("[data-move=continue]")
+    page.of.wait_for_selector("#status >> text=line 9")
+    assert "thread (6, 0, 0)" in page.text(".where")
+    page.of.click("[data-move=continue]")
+    page.of.wait_for_selector("#pane-output >> text=the launches have ended")
+    # An edit ends the session: lines have moved.
+    page.of.keyboard.press("F8")
+    page.of.wait_for_selector(".cm-current")
+    page.line("int t =")
+    page.of.keyboard.type(" ")
+    page.of.wait_for_selector("[data-move=start]:visible")
+    assert not page.errors
+    page.of.close()
+
+
 def test_run_check_and_errors_show_at_their_line(page: Page) -> None:
     page.act("run", ".said")
     assert page.text(".said").strip() == "lane 5"
@@ -136,7 +202,8 @@ def test_run_check_and_errors_show_at_their_line(page: Page) -> None:
     page.of.keyboard.type(" oops")
     page.of.wait_for_selector(".cm-lint-marker-error")
     page.of.wait_for_selector("#pane-ptx .empty >> text=oops")
-    page.of.keyboard.press("Control+z")
+    for _ in " oops":
+        page.of.keyboard.press("Backspace")
     page.of.wait_for_selector("#pane-ptx tr.ins")
 
 
@@ -212,13 +279,21 @@ def test_no_name_is_cut(page: Page, width: int) -> None:
     page.of.set_viewport_size({"width": 1280, "height": 800})
 
 
-def test_a_link_holds_the_source_and_python_asks_first(page: Page, context: Any, lab: Lab) -> None:
+def test_a_link_holds_the_state_and_runs_nothing(page: Page, context: Any, lab: Lab) -> None:
+    page.line("__global__")
+    page.of.keyboard.press("F9")
+    page.of.select_option("#model", "a100")
     source = page.text("#editor .cm-content")  # what the tests before have left
     page.of.click("#share")
     page.of.wait_for_url("**/#z=*")
     link = page.of.url.partition("/#")[2]
     other = Page(context, f"{lab.url}#{link}")
     assert "__global__" in source and other.text("#editor .cm-content") == source
+    assert other.of.input_value("#model") == "a100"
+    assert other.of.locator(".cm-breaks .break").count() == 1
+    other.of.wait_for_selector("#pane-ptx tr.ins")  # compiled to be shown
+    assert {path for path in other.posts if not path.endswith("/do/inspect")} == set()
+    # Python in a link waits for the user's consent, too.
     other.of.select_option("#kind", "numba")
     other.of.click("#run")
     other.of.wait_for_selector("#consent[open]")
@@ -229,3 +304,42 @@ def test_a_link_holds_the_source_and_python_asks_first(page: Page, context: Any,
     assert other.of.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no side scroll"
     assert not other.errors
     other.of.close()
+    page.of.select_option("#model", "h200")
+
+
+def packed(state: Any) -> str:
+    """A fragment as the page makes it: zlib, base64 for URLs."""
+    data = zlib.compress(json.dumps(state).encode())
+    return f"z={base64.urlsafe_b64encode(data).decode().rstrip('=')}"
+
+
+BAD_LINKS: dict[str, tuple[Callable[[str], str], str]] = {
+    "cut": (lambda link: link[:-9], "damaged"),
+    "changed": (lambda link: link[:40] + ("A" if link[40] != "A" else "B") + link[41:], "damaged"),
+    "no base64": (lambda link: "z=%%%", "damaged"),
+    "too long": (lambda link: "z=" + "A" * 33_000, "too long"),
+    "no state": (lambda link: packed({"kind": "cuda", "source": 3}), "no state"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LINKS)
+def test_a_link_that_is_none_says_so(context: Any, lab: Lab, name: str) -> None:
+    good = packed({"kind": "cuda", "source": "__global__ void f() {}"})
+    change, words = BAD_LINKS[name]
+    page = Page(context, f"{lab.url}#{change(good)}")
+    page.of.wait_for_selector(f"#pane-output .message.bad >> text={words}")
+    assert "int t = threadIdx.x;" in page.text("#editor .cm-content"), "the page shows its start"
+    assert not page.errors
+    page.of.close()
+
+
+def test_a_source_that_is_too_long_is_not_shared(context: Any, lab: Lab) -> None:
+    page = Page(context, lab.url)
+    words = " ".join(str(n * 2654435761 % 2**32) for n in range(9000))  # compresses badly
+    page.line("#include")
+    page.of.keyboard.press("Home")
+    page.of.keyboard.insert_text(f"// {words}\n")
+    page.of.click("#share")
+    page.of.wait_for_selector("#pane-output .message.bad >> text=The link would have")
+    assert "#z=" not in page.of.url
+    page.of.close()

@@ -100,7 +100,8 @@ def running(worker: Worker, **options: Any) -> Iterator[Lab]:
     """A lab with this worker, until the end of the block."""
     listening = bound(0)
     one = Lab(listening.getsockname()[1], "a-token")
-    served = app(Api(worker, **options), token=one.token, port=one.port)
+    api = Api(worker, **options)
+    served = app(api, token=one.token, port=one.port)
     server = uvicorn.Server(uvicorn.Config(served, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
     thread.start()
@@ -112,3 +113,4 @@ def running(worker: Worker, **options: Any) -> Iterator[Lab]:
         server.should_exit = True
         thread.join(30)
         listening.close()
+        api.debugger.close()

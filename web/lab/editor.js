@@ -13,6 +13,8 @@ import { Compartment, EditorState, RangeSetBuilder, StateEffect, StateField } fr
 import { Decoration, drawSelection, EditorView, gutter, GutterMarker, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
+import { breakpointsOf, debugging, setBreakpoints, showCurrent, showProblems, toggle } from "./debug.js";
+
 const LANGUAGES = { cuda: cpp, triton: python, numba: python };
 
 // Colours are variables of the page's style sheet, so that light and dark need one theme only.
@@ -41,6 +43,12 @@ const look = EditorView.theme({
   ".cm-changedLine": { backgroundColor: "color-mix(in srgb, var(--accent) 12%, transparent) !important" },
   ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: '"…"' },
   ".cm-collapsedLines": { background: "var(--bg)", color: "var(--soft)" },
+  ".cm-current": { backgroundColor: "color-mix(in srgb, var(--good) 14%, transparent) !important" },
+  ".cm-breaks": { width: "16px", cursor: "pointer" },
+  ".cm-breaks .break": { display: "block", width: "10px", height: "10px", margin: "5px 3px 0", borderRadius: "50%", background: "var(--bad)" },
+  ".cm-breaks .conditional": { borderRadius: "2px" },
+  ".cm-breaks .idle": { background: "none", boxShadow: "inset 0 0 0 2px var(--soft)" },
+  ".cm-value": { fontFamily: "var(--mono)", fontSize: "12.5px", padding: "3px 8px", whiteSpace: "pre-wrap", maxWidth: "60ch" },
   ".cm-facts": { paddingRight: "6px", fontSize: "11px", minWidth: "0" },
   ".cm-facts .cm-gutterElement": { textAlign: "right", whiteSpace: "pre", lineHeight: "20.15px", cursor: "help" },
 });
@@ -101,8 +109,9 @@ function common(language) {
   ];
 }
 
-/** The editor. `onChange(text)` follows edits of the user, `onLine(number)` the cursor. */
-export function createEditor(parent, { onChange, onLine }) {
+/** The editor. `onChange(text)` follows edits of the user, `onLine(number)` the cursor, `onBreaks()` breakpoints;
+ *  `value(expression)` gives what the debugger shows under the mouse. */
+export function createEditor(parent, { onChange, onLine, onBreaks = () => {}, value = () => null }) {
   const language = new Compartment();
   let line = 1, quiet = false;
   const view = new EditorView({
@@ -110,10 +119,10 @@ export function createEditor(parent, { onChange, onLine }) {
     state: EditorState.create({
       doc: "",
       extensions: [
-        facts, linked, factGutter, lintGutter(), common(language.of(cpp())), highlightActiveLine(), highlightActiveLineGutter(),
+        debugging({ onBreaks, value }), facts, linked, factGutter, lintGutter(), common(language.of(cpp())), highlightActiveLine(), highlightActiveLineGutter(),
         history(), indentOnInput(), closeBrackets(), autocompletion(), highlightSelectionMatches(),
         keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
-        EditorView.contentAttributes.of({ "aria-label": "Source of the kernel" }),
+        EditorView.contentAttributes.of({ "aria-label": "Source of the kernel", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !quiet) onChange(update.state.doc.toString());
           const now = update.state.doc.lineAt(update.state.selection.main.head).number;
@@ -134,6 +143,11 @@ export function createEditor(parent, { onChange, onLine }) {
       quiet = false;
     },
     setLanguage(kind) { view.dispatch({ effects: language.reconfigure(LANGUAGES[kind]()) }); },
+    get breakpoints() { return breakpointsOf(view); },
+    set breakpoints(wanted) { setBreakpoints(view, wanted); },
+    toggleBreakpoint(number = line) { toggle(view, clamp(number)); },
+    showProblems(found) { showProblems(view, found); },
+    setCurrent(number) { showCurrent(view, number); },
     setFacts(map) { view.dispatch({ effects: setFacts.of(map) }); },
     setLinked(lines) { view.dispatch({ effects: setLinked.of(lines) }); },
     setMarks(marks) {
@@ -153,6 +167,6 @@ export function createEditor(parent, { onChange, onLine }) {
 
 /** Two versions side by side, read only. */
 export function createMerge(parent, kind, before, after) {
-  const side = (doc) => ({ doc, extensions: [common(LANGUAGES[kind]()), EditorState.readOnly.of(true), EditorView.editable.of(false)] });
-  return new MergeView({ parent, a: side(before), b: side(after), collapseUnchanged: { margin: 3, minSize: 6 }, gutter: true });
+  const side = (doc, name) => ({ doc, extensions: [common(LANGUAGES[kind]()), EditorState.readOnly.of(true), EditorView.editable.of(false), EditorView.contentAttributes.of({ "aria-label": name, tabindex: "0" })] });
+  return new MergeView({ parent, a: side(before, "Version A"), b: side(after, "This version"), collapseUnchanged: { margin: 3, minSize: 6 }, gutter: true });
 }

@@ -28,6 +28,11 @@ def follow(recording: Recording, call: str = "cuLaunchKernel") -> None:
     recording.on_kernel = on_kernel
 
 
+def cease() -> None:
+    """Record no more activities of this process."""
+    activity.current = None
+
+
 def _reached(request: LaunchRequest) -> list[tuple[int, int]]:
     """The allocations whose addresses are among the parameters of a launch: start and bytes."""
     spans = sorted((a.address, a.nbytes) for a in request.memory)

@@ -13,16 +13,28 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from weft.device.selection import select
 from weft.errors import ArgumentError, CompileError, CompileWarning, Error
-from weft.lab import checks, code, includes, marks, origins, results, setup, suggest, view
+from weft.lab import (
+    checks,
+    code,
+    includes,
+    marks,
+    origins,
+    programs,
+    results,
+    setup,
+    suggest,
+    times,
+    view,
+)
 from weft.lab.bind import BoundCuda
 from weft.lab.job import Job, read
 from weft.learn.grade import grade
-from weft.measure.check import buffers
 from weft.measure.profile.result import Profile
+from weft.report.timeline import page as timeline_page
+from weft.report.timeline import text as timeline_text
+from weft.report.timeline import trace as timeline_trace
 from weft.source import headers
 from weft.tasks import launches
 from weft.values.findings import Finding
@@ -30,11 +42,15 @@ from weft.values.findings import Finding
 EXECUTIONS = 32
 """Executions of each access that a trace keeps for each warp."""
 
+PROGRAM = "A whole program: Profile shows its PTX, Timeline what it asks of the GPU."
 Answer = dict[str, Any]
 
 
 def inspect(job: Job, limit: float) -> Answer:
     """Compiles and runs nothing: PTX, SASS, and rows that the form lacks."""
+    if job.is_program:
+        rows: Answer = {"sizes": [], "arrays": [], "launches": []}
+        return {"marks": [], "suggest": rows, "ptx": [], "sass": [], "sass_note": PROGRAM}
     if job.is_python:
         raise ArgumentError("Python is not compiled before it runs", next="Profile shows its PTX")
     with warnings.catch_warnings(record=True) as caught:
@@ -48,8 +64,10 @@ def inspect(job: Job, limit: float) -> Answer:
 
 def run(job: Job, limit: float) -> Answer:
     """Runs the launches once and shows the arrays."""
+    if job.is_program:
+        return programs.ran(job)
     bound, arrays = setup.bound(job), setup.arrays(job)
-    before = {name: np.array(buffers.bits(a)) for name, a in arrays.items()}
+    before = {name: results.bits(a) for name, a in arrays.items()}
     started = time.monotonic()
     bound.run({**arrays, **job.sizes}, limit)
     seconds = time.monotonic() - started
@@ -61,6 +79,7 @@ def run(job: Job, limit: float) -> Answer:
 
 def sanitize(job: Job, limit: float) -> Answer:
     """Runs under the sanitizer; findings become marks at their lines."""
+    programs.refuse(job, "sanitize")
     bound, arrays = setup.bound(job), setup.arrays(job)
     report, failed = launches.sanitized(lambda: bound.run({**arrays, **job.sizes}, limit))
     found = [m for f in report.findings for m in marks.of_finding(f)]
@@ -86,6 +105,7 @@ def _blank(job: Job, findings: Sequence[Finding]) -> str:
 
 def check_(job: Job, limit: float) -> Answer:
     """Checks against the exercise, the operation of the ladder, or the form's reference."""
+    programs.refuse(job, "check")
     if (exercise := origins.exercise(job.origin)) is not None:
         path = Path(job.file)
         path.write_text(job.source, encoding="utf-8")
@@ -101,27 +121,47 @@ def check_(job: Job, limit: float) -> Answer:
 
 def profile_(job: Job, limit: float) -> Answer:
     """Profiles every launch; traces go beside, because the page asks for them line by line."""
-    profiles = _profiles(job, limit)
-    if not profiles:
+    found = profiles(job, limit)
+    if not found:
         raise ArgumentError("nothing was launched", next="does `run` launch a kernel?")
     return {
-        "launches": [view.view(p) for p in profiles],
-        "traces": [view.traces(p) for p in profiles],
-        "records": [_record(p) for p in profiles],
+        "launches": [view.view(p) for p in found],
+        "traces": [view.traces(p) for p in found],
+        "records": [_record(p) for p in found],
+    }
+
+
+def timeline(job: Job, limit: float) -> Answer:
+    """Records the timeline of a whole program, or of the job's launches: a page and a trace."""
+
+    def launch() -> None:
+        bound, arrays = setup.bound(job), setup.arrays(job)
+        bound.run({**arrays, **job.sizes}, limit)
+
+    found = programs.timeline(job, launch)
+    return {
+        "says": [times.block(b) for b in timeline_text.view(found)],
+        "page": timeline_page.page(found),
+        "trace": timeline_trace.trace(found),
     }
 
 
 def perform(do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]) -> Answer:
     """Performs an action on a job as the page sent it."""
     prepared = setup.prepared(read(job), include)
-    if prepared.is_python:
-        return ACTIONS[do](prepared, limit)
-    includes.refuse(prepared.source, prepared.file, prepared.include)
+    return guarded(prepared, lambda: ACTIONS[do](prepared, limit))
+
+
+def guarded(job: Job, call: Callable[[], Answer]) -> Answer:
+    """Calls what compiles a job; refuses includes of other files, and hides what they hold."""
+    if job.needs_consent:
+        return call()
+    includes.refuse(job.source, job.file, job.include)
     try:
-        return ACTIONS[do](prepared, limit)
+        return call()
     except CompileError as error:
-        place = includes.outside(f"{error.log}\n{error}", _readable(prepared))
-        raise (includes.hidden(place, prepared.file) if place else error) from None
+        place = includes.outside(f"{error.log}\n{error}", _readable(job))
+        raise (includes.hidden(place, job.file) if place else error) from None
 
 
 def _readable(job: Job) -> list[str]:
@@ -135,11 +175,15 @@ ACTIONS: Mapping[str, Callable[[Job, float], Answer]] = {
     "check": check_,
     "sanitize": sanitize,
     "profile": profile_,
+    "timeline": timeline,
 }
 
 
 # ---- profile -------------------------------------------------------------------------------------
-def _profiles(job: Job, limit: float) -> list[Profile]:
+def profiles(job: Job, limit: float) -> list[Profile]:
+    """The profiles of all launches of a job."""
+    if job.is_program:
+        return [p for p in programs.profiled(job).profiles if isinstance(p, Profile)]
     bound, arrays = setup.bound(job), setup.arrays(job)
     values = {**arrays, **job.sizes}
     if isinstance(bound, BoundCuda):
@@ -156,6 +200,11 @@ def _profiles(job: Job, limit: float) -> list[Profile]:
         ]
     run = functools.partial(bound.run, values, limit)
     return launches.profiled(run, select(job.device), block=job.block, executions=EXECUTIONS)
+
+
+def model(job: Job) -> str:
+    """The key of the GPU that a job runs on."""
+    return select(job.device).model.key
 
 
 def _record(p: Profile) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from weft.device import models
 from weft.device.occupancy import occupancy
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error
-from weft.lab import chapters, job, origins
+from weft.lab import chapters, job, origins, times
+from weft.lab.debugger.api import DebugApi
 from weft.lab.process import Stopped, Worker
 from weft.lab.saving import Files
 from weft.measure.profile import schema
@@ -30,7 +31,13 @@ from weft.values.profile import LaunchShape
 
 RUNS = 8
 """Profiles that the server keeps for traces and comparisons."""
-ACTIONS = ("inspect", "run", "check", "sanitize", "profile")
+ACTIONS = ("inspect", "run", "check", "sanitize", "profile", "timeline")
+
+FRAMED = {
+    "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src "
+    "'unsafe-inline'; img-src data:; sandbox allow-scripts; frame-ancestors 'self'"
+}
+"""The policy of a page that has its script in it: it has no origin, so no cookie and no server."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -45,12 +52,14 @@ class Api:
         start: Mapping[str, Any] | None = None,
         python: bool = False,
         files: Files | None = None,
+        debugger: DebugApi | None = None,
     ) -> None:
         """`start` is the job that the page begins with; `python` allows Python sources at once.
 
         `files` are those that the page opens and saves; without them, of `./learn`.
         """
         self.worker, self._start, self._python = worker, start, python
+        self.debugger = DebugApi(worker) if debugger is None else debugger
         self._files = files or Files(Path("learn"))
         self._runs: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
@@ -61,13 +70,18 @@ class Api:
             ("GET", "start", self.start),
             ("GET", "menu", self.menu),
             ("GET", "open", self.open),
+            ("GET", "languages", self.languages),
             ("POST", "save", self.save),
             ("GET", "chapter", self.chapter),
             ("GET", "figure", self.figure),
             ("GET", "occupancy", self.occupancy),
             ("GET", "trace", self.trace),
             ("GET", "compare", self.compare),
+            ("GET", "predict", self.predict),
+            ("GET", "timeline", self.timeline),
+            ("GET", "trace.json", self.trace_file),
             ("POST", "do/{action}", self.do),
+            ("POST", "debug/{command}", self.debug),
             ("POST", "stop", self.stop),
             ("POST", "allow-python", self.allow_python),
         ]
@@ -79,17 +93,27 @@ class Api:
         action = request.path_params["action"]
         if action not in ACTIONS:
             raise ArgumentError("no such action", got=action, allowed=", ".join(ACTIONS))
-        data = json.loads(await request.body())
-        if not isinstance(data, dict):
-            raise ArgumentError("a job is an object", got=type(data).__name__)
-        if job.read(data).is_python and not self._python:
+        data = await _object(request)
+        if not self._python and _asks(job.read(data), action):
             return {"ok": False, "needs": "python"}
         answer: dict[str, Any] = await run_in_threadpool(self.worker.ask, action, data)
         if action == "check" and "passed" in answer and answer.get("graded"):
             asked = str(data.get("origin", "")), str(data.get("source", ""))
             await run_in_threadpool(self._files.graded, *asked, bool(answer["passed"]))
-        if "traces" in answer:
-            answer["run"] = self._keep(answer.pop("traces"), answer.pop("records"))
+        for kept in (("traces", "records"), ("page", "trace")):
+            if kept[0] in answer:
+                answer["run"] = self._keep({name: answer.pop(name) for name in kept})
+        return answer
+
+    async def debug(self, request: Request) -> dict[str, Any]:
+        """Gives a command to the debugger; `start` has the job."""
+        command, data = request.path_params["command"], await _object(request)
+        if command == "start":
+            asked = data.get("job")
+            one = job.read(asked if isinstance(asked, dict) else {})
+            if not self._python and _asks(one, command):
+                return {"ok": False, "needs": "python"}
+        answer: dict[str, Any] = await run_in_threadpool(self.debugger.command, command, data)
         return answer
 
     async def stop(self, request: Request) -> dict[str, Any]:
@@ -102,9 +126,9 @@ class Api:
         self._python = True
         return {}
 
-    def _keep(self, traces: Any, records: Any) -> str:
+    def _keep(self, made: dict[str, Any]) -> str:
         name = secrets.token_hex(4)
-        self._runs[name] = {"traces": traces, "records": records}
+        self._runs[name] = made
         while len(self._runs) > RUNS:
             self._runs.popitem(last=False)
         return name
@@ -138,6 +162,23 @@ class Api:
             ]
         }  # fmt: skip
 
+    async def predict(self, request: Request) -> dict[str, Any]:
+        """The predicted times of a profile on GPUs, from its counters."""
+        query = request.query_params
+        records = self._run(query["run"])["records"]
+        found: dict[str, Any] = await run_in_threadpool(times.predicted, records, query["on"])
+        return found
+
+    async def timeline(self, request: Request) -> Response:
+        """The page of a timeline, for a frame. Its script is in it, and can reach nothing."""
+        return HTMLResponse(self._run(request.query_params["run"])["page"], headers=FRAMED)
+
+    async def trace_file(self, request: Request) -> Response:
+        """A timeline in the Trace Event format, as a file."""
+        kept = self._run(request.query_params["run"])["trace"]
+        name = {"content-disposition": 'attachment; filename="trace.json"'}
+        return JSONResponse(kept, headers=name)
+
     def _run(self, name: str) -> dict[str, Any]:
         if name not in self._runs:
             raise ArgumentError("this profile is no longer kept", next="profile it again")
@@ -166,11 +207,14 @@ class Api:
         """A rung, an exercise or an example as a job."""
         return {"job": await run_in_threadpool(self._files.opened, request.query_params["origin"])}
 
+    async def languages(self, request: Request) -> dict[str, Any]:
+        """The jobs that compute the same in other languages, with the user's own texts."""
+        same = await run_in_threadpool(origins.languages, request.query_params["origin"])
+        return {"jobs": [await run_in_threadpool(self._files.opened, one) for one in same]}
+
     async def save(self, request: Request) -> dict[str, Any]:
         """Writes the source of an exercise, or of the file that the lab was started with."""
-        data = json.loads(await request.body())
-        if not isinstance(data, dict):
-            raise ArgumentError("a job is an object", got=type(data).__name__)
+        data = await _object(request)
         one = job.read(data)
         saved: dict[str, Any] = await run_in_threadpool(
             self._files.save,
@@ -210,6 +254,19 @@ class Api:
             "most": {"threads": model.max_threads_per_block, "shared": model.shared_per_block},
             "curves": [_drawn(c, model.max_warps_per_sm) for c in curves(shape, model)],
         }  # fmt: skip
+
+
+def _asks(one: job.Job, action: str) -> bool:
+    """Return whether an action executes code that has the user's rights."""
+    return one.is_python or (one.is_program and action != "inspect")
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    """The JSON object of a request."""
+    data = json.loads(await request.body())
+    if not isinstance(data, dict):
+        raise ArgumentError("a request is an object", got=type(data).__name__)
+    return data
 
 
 def _drawn(curve: Curve, most: int) -> str:

@@ -9,8 +9,7 @@ from weft.device.selection import select
 from weft.errors import Error
 from weft.kernels import Kernel
 from weft.lab import sass
-from weft.lab.job import Job
-from weft.lab.view import own
+from weft.lab.job import Job, own
 from weft.ptx.model import Instruction
 from weft.ptx.parse import parse
 

@@ -20,13 +20,16 @@ from weft.measure.expressions import evaluate, wholes
 
 KINDS = {"cuda": "kernel.cu", "triton": "kernel.py", "numba": "kernel.py"}
 """Languages, and the file name that messages show."""
+LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "numba": "Numba"}
 FILLS = ("random", "zeros", "ones", "index", "uninitialised", "given")
 """Fillings by name; `a..b` draws whole numbers or floats between two expressions.
 
 `given` is the data that the operation of the origin defines, e.g. sorted offsets.
 """
-LONGEST, ROWS, MOST_BYTES = 1 << 20, 64, 1 << 30
-"""Limits: characters of a source, rows of a table, bytes of all arrays."""
+LONGEST, LONGEST_LINE, ROWS, MOST_BYTES = 1 << 20, 2000, 64, 1 << 30
+"""Limits: characters of a source and of a line, rows of a table, bytes of all arrays."""
+_MAIN = re.compile(r"^\s*(?:int|auto)\s+main\s*\(", re.M)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 
 
@@ -53,6 +56,7 @@ class Job:
     """One request.
 
     origin    the rung or exercise that the source was opened from
+    gpus      keys of GPUs whose times an export predicts
     include   folders of headers; the server sets them, never the page
     defines   macros that the origin has; the server sets them
     """
@@ -66,6 +70,8 @@ class Job:
     origin: str = ""
     device: str = "sim"
     block: int = 0
+    title: str = ""
+    gpus: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,6 +83,16 @@ class Job:
     def is_python(self) -> bool:
         """True if running it executes Python that the page sent."""
         return self.kind != "cuda"
+
+    @property
+    def is_program(self) -> bool:
+        """True for a whole CUDA program: its host code runs, and launches its kernels."""
+        return self.kind == "cuda" and _MAIN.search(_COMMENT.sub("", self.source)) is not None
+
+    @property
+    def needs_consent(self) -> bool:
+        """True if running it executes code that has the user's rights."""
+        return self.is_python or self.is_program
 
     @property
     def scope(self) -> dict[str, int | float]:
@@ -128,6 +144,16 @@ def filled(
     return input_data.random(rng, shape, a.dtype)
 
 
+def own(file: str) -> bool:
+    """Return True for the file of the editor.
+
+    Triton's cache knows a kernel by its text: the file may be another one with the same source.
+    """
+    return file.rpartition("/")[2] == "kernel.cu" or (
+        file.endswith(".py") and "site-packages" not in file
+    )
+
+
 # ---- from JSON -----------------------------------------------------------------------------------
 def read(data: Mapping[str, Any]) -> Job:
     """The job of a request; raises ArgumentError."""
@@ -153,9 +179,17 @@ def read(data: Mapping[str, Any]) -> Job:
         raise ArgumentError("a block is a number, 0 or above", got=repr(block))
     return Job(
         kind, _text(data, "source"), sizes, arrays,
-        tuple(str(line).strip()[:2000] for line in launches if str(line).strip()),
+        tuple(str(line).strip()[:LONGEST_LINE] for line in launches if str(line).strip()),
         _text(data, "reference"), _text(data, "origin"), device, block,
+        _text(data, "title"), _gpus(data),
     )  # fmt: skip
+
+
+def _gpus(data: Mapping[str, Any]) -> tuple[str, ...]:
+    keys = data.get("gpus", [])
+    if not isinstance(keys, list) or len(keys) > ROWS or any(not isinstance(k, str) for k in keys):
+        raise ArgumentError("'gpus' is a list of names", got=repr(keys)[:80])
+    return tuple(keys)
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:

@@ -7,7 +7,7 @@ import traceback
 from typing import Any
 
 from weft.errors import CheckFailed, CompileError, DeviceError, Error
-from weft.lab.view import own
+from weft.lab.job import own
 from weft.values.findings import Finding
 
 Mark = dict[str, Any]

@@ -141,8 +141,20 @@ def opened(origin: str) -> dict[str, Any]:
     raise _unknown(origin)
 
 
+def languages(origin: str) -> list[str]:
+    """The origins that compute the same as one, one for each language; none for most."""
+    kind, _, place = origin.partition(":")
+    if kind == "puzzle":
+        name = place.partition("/")[0]
+        return [f"puzzle:{name}/{key}" for key in puzzle.find(name).answers]
+    family = {row["name"]: row.get("family", "") for row in _examples()}
+    same = family.get(place, "") if kind == "example" else ""
+    return [f"example:{name}" for name, other in family.items() if same and other == same]
+
+
 def _example(origin: str, row: dict[str, Any]) -> dict[str, Any]:
-    inputs, outputs = (array_specs(side, row["signature"]) for side in row["signature"].split("->"))
+    sides = row["signature"].split("->") if row["signature"] else ()  # a program has no arrays
+    inputs, outputs = [array_specs(side, row["signature"]) for side in sides] or [(), ()]
     start = row.get("results", "uninitialised")
     rows = [_row(s, "random", False) for s in inputs] + [_row(s, start, True) for s in outputs]
     return {

@@ -60,6 +60,10 @@ class Worker:
             except (OSError, EOFError, ValueError):  # closed, cut off, or no JSON
                 raise self._ended() from None
 
+    def another(self) -> Worker:
+        """A worker with the same limits, in a process of its own."""
+        return Worker(limit=self.limit, memory=self.memory, include=self._include)
+
     def warm(self) -> None:
         """Starts the process before the first job asks for it."""
         with self._lock, contextlib.suppress(Stopped):  # the first job says what is wrong

@@ -27,8 +27,8 @@ MOST_BYTES = 8 << 20
 """The largest request."""
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' "
-    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'",
+    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
@@ -106,8 +106,10 @@ def _headers(scope: Scope) -> dict[str, str]:
 def _with_headers(send: Send) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
+            given = message.get("headers", [])
+            known = {name.lower() for name, _ in given}  # a frame has a policy of its own
             more = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-            message["headers"] = [*message.get("headers", []), *more]
+            message["headers"] = [*given, *(one for one in more if one[0] not in known)]
         await send(message)
 
     return sending
@@ -154,6 +156,7 @@ def serve(api: Api, listening: socket.socket, token: str) -> None:
     def handle_exit(number: int, frame: Any) -> None:
         # First the worker: a request that waits for it would keep the server from ending.
         api.worker.stop("the lab ends")
+        api.debugger.stop("the lab ends")
         ends(number, frame)
 
     server.handle_exit = handle_exit
@@ -164,3 +167,4 @@ def serve(api: Api, listening: socket.socket, token: str) -> None:
         pass
     finally:
         api.worker.close()
+        api.debugger.close()

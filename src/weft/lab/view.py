@@ -9,16 +9,20 @@ from typing import Any
 
 from weft.device.sim.tools.counters.layout import LANES
 from weft.device.sim.tools.counters.rules import depth, shared_cost
+from weft.lab import times
+from weft.lab.job import own
 from weft.report import charts, facts, stages, words
+from weft.report.text import predicted
 from weft.values.analysis import AnalysedProfile
 from weft.values.profile import AccessSample, Instruction, Line
 
 _SECTOR, _LINE = 32, 128
+STALLS = ["time", "predicted part of the warps' time, and its largest stall reason"]
 
 
 def view(p: AnalysedProfile) -> dict[str, Any]:
     """Everything that the page shows of one launch, without its traces."""
-    s = p.launch
+    s, stalls = p.launch, times.of_line(p.predicted)
     return {
         **facts.head(p),
         "blocks": s.blocks,
@@ -27,8 +31,9 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         "threads": s.threads,
         "registers": s.registers,
         "shared": s.static_shared + s.dynamic_shared,
-        "lines": [_line(p, line) for line in p.lines if own(line.file)],
-        "columns": [[c.head, c.title] for c in facts.columns(p)],
+        "lines": [_line(p, line, stalls) for line in p.lines if own(line.file)],
+        "columns": [*([c.head, c.title] for c in facts.columns(p)), STALLS],
+        "predicted": predicted(p),
         "ptx": _ptx(p),
         "advice": [
             {"rule": a.rule, "evidence": a.evidence, "change": a.change,
@@ -53,17 +58,7 @@ def _stages(p: AnalysedProfile) -> dict[str, Any] | None:
     return {"block": p.stages.block, "says": says, "chart": chart, "legend": stages.LEGEND}
 
 
-def own(file: str) -> bool:
-    """Return True for the file of the editor.
-
-    Triton's cache knows a kernel by its text: the file may be another one with the same source.
-    """
-    return file.rpartition("/")[2] == "kernel.cu" or (
-        file.endswith(".py") and "site-packages" not in file
-    )
-
-
-def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
+def _line(p: AnalysedProfile, line: Line, stalls: Mapping[int, str]) -> dict[str, Any]:
     return {
         "line": line.number,
         "executions": line.executions,
@@ -74,7 +69,7 @@ def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
         "branches": line.branches,
         "diverged": line.diverged,
         **facts.marks(line),
-        "more": [c.text(line) for c in facts.columns(p)],
+        "more": [*(c.text(line) for c in facts.columns(p)), stalls.get(line.number, "")],
         "heat": facts.heat(p, line, 4),
     }
 

@@ -21,6 +21,12 @@ from weft.lab import marks
 from weft.measure.check.workers import wire
 
 OUTPUT = "output.txt"
+DEBUG = "debug"
+"""The action whose jobs are commands of the debugger."""
+EXPORT = "export"
+"""The action that makes a page."""
+_MODULES = {"": "actions", DEBUG: "debugger.commands", EXPORT: "exporting.exported"}
+"""Action -> the module that performs it; "" for all others."""
 MOST_OUTPUT = 64 << 10
 """The most bytes of output that an answer carries."""
 _FILES = 256 << 20
@@ -34,24 +40,27 @@ def main() -> None:
     connection = socket.socket(fileno=number)
     connection.set_inheritable(False)
     _redirect()
-    actions = importlib.import_module("weft.lab.actions")
+    modules = {name: importlib.import_module(f"weft.lab.{name}") for name in _MODULES.values()}
     # Set after the imports: libraries reserve address space that they never use.
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FILES, _FILES))
     wire.send(connection, {"ready": True})
     while (asked := wire.receive(connection, files=0)) is not None:
-        wire.send(connection, _answer(actions, asked[0]))
+        wire.send(connection, _answer(modules, asked[0]))
 
 
-def _answer(actions: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    _clear()
+def _answer(modules: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    debugs = asked["do"] == DEBUG
+    if not debugs or asked["job"].get("command") == "start":  # else, what was printed since then
+        _clear()
     try:
-        answer = {"ok": True, **actions.perform(**asked)}
+        perform = modules[_MODULES.get(asked["do"], _MODULES[""])].perform
+        answer = {"ok": True, **perform(**asked)}
     except MemoryError:
         answer = {"ok": False, "error": {"kind": "MemoryError", "text": _NO_MEMORY, "marks": []}}
     except BaseException as error:  # the user's source may raise anything
         answer = {"ok": False, "error": marks.of_error(error)}
-    return {**answer, "said": _said()}
+    return {**answer, "said": said()}
 
 
 _NO_MEMORY = (
@@ -81,7 +90,7 @@ def _clear() -> None:
     os.ftruncate(1, 0)
 
 
-def _said() -> str:
+def said() -> str:
     """The text that was printed since `_clear`."""
     _flush()
     size = os.fstat(1).st_size

@@ -25,16 +25,23 @@ AROUND = 6
 
 def page(profiles: Sequence[AnalysedProfile]) -> str:
     """The whole page."""
-    views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
-    return render("page", title=title, verb="profile", views=views)
+    return render("page", title=title, verb="profile", views=views(profiles))
 
 
-def render(template: str, **values: Any) -> str:
-    """Renders `template.html` of this folder with its style and script; page.css is shared."""
+def views(profiles: Sequence[AnalysedProfile]) -> list[dict[str, Any]]:
+    """The values of the template for profiles; templates that extend `page.html` take them too."""
+    return [_view(p, i) for i, p in enumerate(profiles)]
+
+
+def render(template: str, *, script: str = "", **values: Any) -> str:
+    """Renders `template.html` of this folder with its style and script; page.css is shared.
+
+    script  the template whose script the page has, where that is another one
+    """
     sheets = dict.fromkeys(("page.css", f"{template}.css"))
-    css = Markup("").join(_part(sheet) for sheet in sheets)
-    return _template(f"{template}.html").render(css=css, js=_part(f"{template}.js"), **values)
+    css, js = Markup("").join(_part(sheet) for sheet in sheets), _part(f"{script or template}.js")
+    return _template(f"{template}.html").render(css=css, js=js, **values)
 
 
 def fragment(p: AnalysedProfile) -> str:

@@ -9,13 +9,16 @@ from collections.abc import Callable
 
 from weft.device.selection import Selection
 from weft.device.sim.tools.sanitizer.session import Report, sanitize
-from weft.errors import DeviceError
+from weft.errors import DeviceError, Error
+from weft.frontends import recorded as activities
 from weft.measure.check.check import check
 from weft.measure.profile.profile import profile
 from weft.measure.profile.result import Profile
 from weft.measure.profile.session import Recording, recording
+from weft.measure.timeline.timeline import modelled
+from weft.values.time.timeline import Timeline
 
-__all__ = ["check", "profile", "profiled", "sanitize", "sanitized"]
+__all__ = ["check", "profile", "profiled", "sanitize", "sanitized", "timeline"]
 
 
 def profiled(
@@ -25,6 +28,20 @@ def profiled(
     with recording(Recording(device.model.key, block=block, executions=executions)) as recorder:
         run()
     return recorder.profiles
+
+
+def timeline(run: Callable[[], object], device: Selection, program: str) -> Timeline:
+    """Record the launches of a function as a timeline of `program`."""
+    wanted = Recording(device.model.key, timeline=True)
+    activities.follow(wanted)
+    try:
+        with recording(wanted) as recorded:
+            run()
+    finally:
+        activities.cease()
+    if not recorded.activities:
+        raise Error("nothing was launched", where=program, next="launch a kernel")
+    return modelled(program, device.model, recorded.activities, recorded.profiles, ())
 
 
 def sanitized(run: Callable[[], object]) -> tuple[Report, DeviceError | None]:

@@ -49,6 +49,7 @@ export function splitters() {
       before.style.flex = `${first / room} 1 0`;
       after.style.flex = `${1 - first / room} 1 0`;
       after.style.maxHeight = "none";
+      bar.setAttribute("aria-valuenow", Math.round((100 * first) / room));
     };
     bar.addEventListener("pointerdown", (event) => {
       event.preventDefault();
@@ -76,13 +77,30 @@ export function tabs(pane, onShow = () => {}) {
   };
   for (const tab of all) tab.addEventListener("click", () => show(tab.dataset.tab));
   pane.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const step = { ArrowRight: 1, ArrowLeft: -1, Home: "first", End: "last" }[event.key];
     if (!step || event.target.role !== "tab") return;
-    const seen = all.filter((tab) => !tab.hidden);
-    const next = seen[(seen.indexOf(event.target) + step + seen.length) % seen.length];
+    event.preventDefault();
+    const seen = all.filter((tab) => !tab.hidden), at = seen.indexOf(event.target);
+    const next = step === "first" ? seen[0] : step === "last" ? seen.at(-1) : seen[(at + step + seen.length) % seen.length];
     show(next.dataset.tab);
     next.focus();
   });
   show(all[0].dataset.tab);
   return show;
+}
+
+/** Items that lead to a source line: one stop of Tab, arrow keys move among them, Enter follows. */
+export function roving(root, selector, onPick) {
+  const items = [...root.querySelectorAll(selector)];
+  items.forEach((item, i) => item.setAttribute("tabindex", i ? "-1" : "0"));
+  root.onkeydown = (event) => {
+    const at = items.indexOf(event.target.closest(selector)), step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+    if (at < 0) return;
+    if (event.key === "Enter") onPick(Number(items[at].dataset.line));
+    if (!step || !items[at + step]) return;
+    event.preventDefault();
+    items[at].setAttribute("tabindex", "-1");
+    items[at + step].setAttribute("tabindex", "0");
+    items[at + step].focus();
+  };
 }

@@ -20,7 +20,7 @@ export class Form {
       h("div", { class: "tables" },
         h("div", {}, h("h2", {}, "Sizes ", this.adder("Add a size", () => this.size({ name: "n", value: 1024 }))), h("table", { class: "sizes" }, this.sizes)),
         h("div", {}, h("h2", {}, "Arrays ", this.adder("Add an array", () => this.array({ name: "x", dtype: "f32", shape: "n", fill: "random" }))),
-          h("table", { class: "arrays" }, h("thead", {}, h("tr", {}, ...["name", "type", "shape", "data", "out"].map((t) => h("th", {}, t)), h("th"))), this.arrays))),
+          h("table", { class: "arrays" }, h("thead", {}, h("tr", {}, ...["name", "type", "shape", "data", "out"].map((t) => h("th", { scope: "col" }, t)), h("td"))), this.arrays))),
       this.launchRow, this.pythonRow,
       h("label", { class: "wide" }, h("b", {}, "Reference"), h("small", {}, "for Check: what the arrays marked out must hold"), this.reference), this.checks);
     root.append(h("datalist", { id: "fills" }, FILLS.map((f) => h("option", { value: f }))));

@@ -1,20 +1,26 @@
 // The page: holds the job, sends it to the server, and links source, PTX, SASS, facts and warps.
 
+import { Debug } from "./debugger.js";
 import { byId, h, settled, splitters, tabs } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { Form } from "./form.js";
+import { Languages } from "./languages.js";
 import { forgetMenu, openMenu, showChapter } from "./menu.js";
 import { Compare, Occupancy, showRoofline, showStages } from "./measures.js";
 import { Facts, gutterFact, Listing, Output } from "./panes.js";
 import { get, post } from "./server.js";
 import { pack, unpack } from "./share.js";
+import { Timeline } from "./timeline.js";
+import { Times } from "./times.js";
 import { Warp } from "./warp.js";
 
 const KEPT = "weft-lab-job";
 const state = { job: { kind: "cuda" }, run: null, launches: [], answer: {}, busy: false };
 
 // ---- panes ---------------------------------------------------------------------------------------
-const editor = createEditor(byId("editor"), { onChange: changed, onLine: select });
+const editor = createEditor(byId("editor"), {
+  onChange: changed, onLine: select, onBreaks: () => { debug.breaksChanged(); keep(); }, value: (expression) => debug.value(expression),
+});
 const pick = (line) => editor.goTo(line, true);
 const hover = (line) => editor.setLinked(line ? [line] : []);
 const form = new Form(byId("form"), () => changed());
@@ -25,11 +31,43 @@ const output = new Output(byId("pane-output"), pick);
 const warp = new Warp(byId("pane-warp"), () => act("profile"));
 const showCode = tabs(byId("code"), () => select(editor.line));
 const occupancy = new Occupancy(byId("pane-occupancy"), () => byId("model").value);
+const times = new Times(byId("pane-time"), () => byId("model").value, pick, () => act("profile"));
+const timeline = new Timeline(byId("pane-timeline"), () => act("timeline"));
 const compare = new Compare(byId("pane-compare"), () => ({ job: job(), run: state.run }), (kept) => open(kept));
+const languages = new Languages(byId("pane-languages"), {
+  current: () => job(), onOpen: (other) => open(other),
+  profile: async (one) => {
+    working("profile");
+    const answer = await asked("do/profile", () => one);
+    working("");
+    return answer;
+  },
+});
 byId("pane-roofline").append(h("p", { class: "empty" }, "Profile draws the roofline of the launch."));
 const showResult = tabs(byId("results"), (name) => {
   if (name === "occupancy") occupancy.ask();
   if (name === "compare") compare.show();
+  if (name === "languages") languages.show();
+});
+
+const debug = new Debug(byId("pane-debug"), {
+  editor,
+  start: async (breakpoints) => {
+    working("debug");
+    editor.setMarks([]);
+    const answer = await asked("debug/start", () => ({ job: job(), breakpoints }));
+    working("");
+    if (!answer) say("Programs were not allowed: nothing ran.");
+    return answer;
+  },
+  onLine: (line) => { if (line) editor.goTo(line); say(line ? `debug: stopped at line ${line}` : "debug: stopped"); },
+  onEnd: (answer) => {
+    editor.setMarks(answer.error?.marks ?? []);
+    if (answer.error) output.error(answer.error, answer.said); else output.arrays("the launches have ended", answer);
+    showResult("output");
+    say(answer.error ? `debug: ${answer.error.kind}` : "debug: ended");
+  },
+  say: (text) => say(text),
 });
 
 function select(line) {
@@ -39,17 +77,23 @@ function select(line) {
 
 // ---- the job -------------------------------------------------------------------------------------
 function job() {
-  return { ...state.job, ...form.job(), kind: byId("kind").value, device: `sim:${byId("model").value}`, block: Number(warp.block.value) || 0, source: editor.text };
+  return { ...state.job, ...form.job(), kind: byId("kind").value, device: `sim:${byId("model").value}`, block: Number(warp.block.value) || 0, source: editor.text, breakpoints: editor.breakpoints, gpus: times.chosen };
 }
 
 /** Shows a job in the editor and the form. */
 function open(next) {
+  if (debug.active) debug.end();
   state.edited = false;
   state.job = { origin: "", title: "", ...next };
   byId("kind").value = next.kind ?? "cuda";
   state.saved = next.version ? next.source : null;
   named();
   editor.setText(next.source ?? "", next.kind ?? "cuda");
+  editor.breakpoints = next.breakpoints ?? [];
+  if (next.gpus) times.chosen = next.gpus;
+  const model = [...byId("model").options].find((one) => next.device === `sim:${one.value}`);
+  if (model) byId("model").value = model.value;
+  warp.block.value = Number.isInteger(next.block) ? next.block : 0;
   form.show(next);
   forget();
   const task = next.chapter || next.hints?.length;
@@ -104,6 +148,7 @@ function download({ source, kind }) {
 
 /** An edit: what was measured belongs to the text before it. */
 function changed() {
+  if (debug.active) debug.end();
   forget();
   state.edited = true;
   named();
@@ -117,6 +162,8 @@ function forget() {
   state.launches = [];
   byId("launches").hidden = true;
   facts.note();
+  times.reset();
+  timeline.reset();
   byId("pane-stages").classList.add("stale");
   warp.reset(null);
   warp.empty("Profile records the accesses of one block. Then select a line of the source.");
@@ -125,12 +172,15 @@ function forget() {
 const keep = settled(400, () => { try { localStorage.setItem(KEPT, JSON.stringify(job())); } catch { /* private windows have no storage */ } });
 
 // ---- actions -------------------------------------------------------------------------------------
-async function ask(action) {
-  let answer = await post(`do/${action}`, job());
+const ask = (action) => asked(`do/${action}`, job, action === "inspect");
+
+/** Posts a job; asks the user before Python runs, or gives null where that is `quiet` or not allowed. */
+async function asked(path, body, quiet = false) {
+  let answer = await post(path, body());
   if (answer.needs === "python") {
-    if (action === "inspect" || !(await allowed())) return null;
+    if (quiet || !(await allowed())) return null;
     await post("allow-python");
-    answer = await post(`do/${action}`, job());
+    answer = await post(path, body());
   }
   return answer;
 }
@@ -170,7 +220,10 @@ const SHOW = {
   check: (answer) => output.checked(answer),
   sanitize: (answer) => output.sanitized(answer),
   profile: profiled,
+  timeline: (answer) => timeline.show(answer),
 };
+
+const BUTTONS = Object.keys(SHOW).filter((name) => byId(name)); // the pane Timeline has its own
 
 async function act(action) {
   if (state.busy) return;
@@ -178,7 +231,7 @@ async function act(action) {
   editor.setMarks([]);
   const source = editor.text, answer = await ask(action);
   working("");
-  if (!answer) return say("Python was not allowed: nothing ran.");
+  if (!answer) return say("Programs were not allowed: nothing ran.");
   if (source !== editor.text) return say(`${action}: the source was edited meanwhile`); // its lines have moved
   state.marked = source;
   if (!answer.ok) {
@@ -193,7 +246,7 @@ async function act(action) {
   editor.setMarks(marks);
   if (marks.length) editor.goTo(marks[0].line);
   SHOW[action](answer);
-  if (action !== "profile") showResult("output");
+  if (action !== "profile") showResult(action === "timeline" ? "timeline" : "output");
   if (answer.graded) forgetMenu();
   say(answer.graded && answer.passed && source !== state.saved ? "check: passed; Save counts it in your folder" : `${action}: done`);
 }
@@ -203,7 +256,7 @@ function profiled(answer) {
   byId("launches").hidden = answer.launches.length < 2;
   byId("launch").replaceChildren(...answer.launches.map((one, i) => h("option", { value: i }, `${i + 1}: ${one.kernel}`)));
   showLaunch(0);
-  if (["compare", "warp", "stages", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
+  if (["compare", "debug", "warp", "stages", "time", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
   compare.show();
 }
 
@@ -219,6 +272,7 @@ function showLaunch(number) {
   if (!launch.stages && !byId("pane-stages").hidden) showResult("output");
   showRoofline(byId("pane-roofline"), launch);
   occupancy.show(launch);
+  times.show(state.run, number);
   warp.reset(state.run, number, launch.threads);
   warp.block.max = launch.blocks - 1;
   warp.block.value = launch.recorded;
@@ -232,7 +286,7 @@ const weight = (f) => f.heat["global sectors"] + f.heat["shared wavefronts"] + f
 
 function working(action) {
   state.busy = Boolean(action);
-  for (const name of Object.keys(SHOW)) byId(name).disabled = state.busy;
+  for (const name of BUTTONS) byId(name).disabled = state.busy;
   byId("stop").hidden = !state.busy;
   document.body.classList.toggle("busy", state.busy);
   if (action) say(`${action}…`);
@@ -242,18 +296,20 @@ new MutationObserver(() => byId("pane-output").classList.remove("stale")).observ
 const say = (text) => { byId("status").textContent = text; };
 
 // ---- page ----------------------------------------------------------------------------------------
-for (const name of Object.keys(SHOW)) byId(name).addEventListener("click", () => act(name));
+for (const name of BUTTONS) byId(name).addEventListener("click", () => act(name));
 byId("stop").addEventListener("click", () => post("stop"));
+byId("debug").addEventListener("click", () => { showResult("debug"); if (!debug.active) debug.begin(); });
 byId("open").addEventListener("click", () => openMenu(openOrigin));
 byId("save").addEventListener("click", () => save());
 byId("kind").addEventListener("change", () => { editor.setLanguage(byId("kind").value); form.language(byId("kind").value); changed(); });
 byId("model").addEventListener("change", changed);
 byId("launch").addEventListener("change", () => showLaunch(Number(byId("launch").value)));
 byId("share").addEventListener("click", async () => {
-  const { source, kind, sizes, arrays, launches, reference, origin, title, chapter } = job();
-  history.replaceState(null, "", await pack({ source, kind, sizes, arrays, launches, reference, origin, title, chapter }));
+  let link = "";
+  try { link = await pack(job()); } catch (error) { return refused(error); }
+  history.replaceState(null, "", link);
   const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
-  say(copied ? "The link is copied. It holds the source and the form." : "The address of this page now holds the source and the form.");
+  say(copied ? "The link is copied. It holds the source, the form and the settings." : "The address of this page now holds the source, the form and the settings.");
 });
 byId("all").addEventListener("click", () => {
   const all = byId("code").classList.toggle("all");
@@ -270,6 +326,10 @@ addEventListener("keydown", (event) => {
     event.preventDefault(); // the browser would save the page
     return save();
   }
+  if (!event.ctrlKey && !event.metaKey && debug.key(event)) {
+    event.preventDefault();
+    return showResult("debug");
+  }
   const held = event.ctrlKey || event.metaKey ? ["run", "profile"] : event.altKey ? ["check", "sanitize"] : null;
   if (event.key !== "Enter" || !held) return;
   const action = held[Number(event.shiftKey)];
@@ -278,22 +338,39 @@ addEventListener("keydown", (event) => {
   act(action);
 }, true);
 addEventListener("hashchange", openLink);
+addEventListener("pagehide", () => debug.leave());
 splitters();
 
 /** Opens the job of the address; it runs nothing. */
 async function openLink() {
-  let linked = null;
-  try { linked = await unpack(location.hash); } catch (error) { say(`This link cannot be read: ${error.message}`); }
-  if (linked) open(linked);
-  return Boolean(linked);
+  try {
+    const linked = await unpack(location.hash);
+    if (linked) open(linked);
+    return Boolean(linked);
+  } catch (error) {
+    refused(error);
+    return false;
+  }
+}
+
+/** Says why a link is none. The page keeps what it shows. */
+function refused(error) {
+  output.error({ text: error.message, marks: [] });
+  showResult("output");
+  say("no link");
 }
 
 async function begin() {
   const start = await get("start");
   if (start.error) return output.error(start.error);
   byId("model").replaceChildren(...Object.entries(start.models).map(([key, name]) => h("option", { value: key, selected: key === start.model }, name)));
-  if (await openLink()) return;
-  if (start.job) return open(start.job);
+  times.offer(start.models);
+  if (location.hash.startsWith("#z=") && await openLink()) return;
+  if (start.job) open(start.job); else await openKept();
+  if (location.hash.startsWith("#z=")) await openLink(); // says again what is wrong with it
+}
+
+async function openKept() {
   let kept = null;
   try { kept = JSON.parse(localStorage.getItem(KEPT)); } catch { /* nothing is kept */ }
   if (kept?.source) open(kept); else await openOrigin("example:transpose");

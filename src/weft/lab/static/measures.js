@@ -1,6 +1,6 @@
 // The panes Stages, Roofline, Occupancy and Compare.
 
-import { h, picture, settled } from "./dom.js";
+import { h, picture, roving, settled } from "./dom.js";
 import { get } from "./server.js";
 import { createMerge } from "./editor.js";
 
@@ -10,6 +10,9 @@ export function showStages(root, stages, onPick) {
   if (!stages) return root.replaceChildren(h("p", { class: "empty" }, "No copy of this launch reports to an mbarrier: it has no stages."));
   const chart = h("div", { class: "picture" }, picture(stages.chart));
   chart.addEventListener("click", (event) => { const line = Number(event.target.closest("[data-line]")?.dataset.line); if (line) onPick(line); });
+  chart.querySelector("svg")?.setAttribute("role", "group"); // its bars are controls
+  for (const bar of chart.querySelectorAll("[data-line]")) { bar.setAttribute("role", "button"); bar.setAttribute("aria-label", bar.querySelector("title")?.textContent ?? `line ${bar.dataset.line}`); }
+  roving(chart, "[data-line]", onPick);
   root.replaceChildren(
     h("div", { class: "bar" }, h("b", {}, `Block ${stages.block}`), stages.legend.map(([kind, words]) => h("span", { class: "key" }, h("i", { class: kind }), words))),
     h("p", { class: "hint" }, `${stages.says} Each row is a part of shared memory that copies fill again and again. Click a bar for its line; the pane Warp chooses the block.`),
@@ -105,6 +108,6 @@ function changes(launch) {
     rows.push(h("tr", { class: before && after ? "line" : after ? "line added" : "line removed" }, h("td", { colspan: "4" }, h("code", {}, `${before ?? ""}${before && after && before !== after ? ` → ${after}` : before ? "" : after}  ${quote}`))));
     rows.push(...counters.map((c) => row(c, "of")));
   }
-  const head = h("tr", {}, ["", "A", "now", "ratio"].map((t) => h("th", {}, t)));
+  const head = h("tr", {}, h("td"), ["A", "now", "ratio"].map((t) => h("th", { scope: "col" }, t)));
   return rows.length ? h("table", { class: "plain changes" }, head, rows) : h("p", { class: "empty" }, "No counter differs.");
 }

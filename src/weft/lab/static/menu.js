@@ -63,6 +63,8 @@ export async function showChapter(root, job, onOpen) {
   // The server renders the chapter with HTML escaped; only the course's own Markdown becomes markup.
   text.append(...new DOMParser().parseFromString(chapter.html, "text/html").body.childNodes);
   for (const link of text.querySelectorAll("a")) { link.target = "_blank"; link.rel = "noreferrer"; }
+  for (const code of text.querySelectorAll("pre")) code.tabIndex = 0;
+  for (const head of text.querySelectorAll("th")) if (!head.textContent.trim()) head.replaceWith(h("td"));
   root.replaceChildren(
     h("div", { class: "task" }, h("b", {}, job.title), h("p", {}, job.note), job.goal ? h("p", { class: "soft" }, `Check asks for: ${job.goal}`) : null, more, hints,
       chapter.exercises.length > 0 && h("p", { class: "chips" }, "Exercises: ", chapter.exercises.map((e) => chip(e, e.title, onOpen, e.goal)))), text);

@@ -1,12 +1,13 @@
 // PTX, SASS and facts, linked to lines of the source; and the pane Output.
 
-import { amount, h } from "./dom.js";
+import { amount, h, roving } from "./dom.js";
 
 /** A list of instructions [number, text, source line, executions] of which some belong to a line. */
 export class Listing {
   constructor(root, onPick, onHover) {
     this.root = root;
     this.rows = new Map();
+    this.onPick = onPick;
     root.addEventListener("click", (event) => { const line = lineOf(event); if (line) onPick(line); });
     root.addEventListener("mouseover", (event) => onHover(lineOf(event)));
     root.addEventListener("mouseleave", () => onHover(0));
@@ -25,8 +26,9 @@ export class Listing {
       if (line) this.rows.set(line, [...(this.rows.get(line) ?? []), tr]);
       return tr;
     });
-    const head = h("tr", {}, h("th"), h("th", { class: "words" }, "instruction"), h("th", {}, "line"), counted && h("th", {}, "executions"));
+    const head = h("tr", {}, h("td"), h("th", { class: "words" }, "instruction"), h("th", {}, "line"), counted && h("th", {}, "executions"));
     this.root.replaceChildren(h("table", { class: "listing" }, h("thead", {}, head), h("tbody", {}, body)));
+    roving(this.root, "tr[data-line]", this.onPick);
   }
   /** Marks the rows of a source line and brings the first into view. */
   select(line) {
@@ -59,6 +61,7 @@ export class Facts {
   constructor(root, onPick, onHover) {
     this.root = root;
     this.rows = new Map();
+    this.onPick = onPick;
     root.addEventListener("click", (event) => { const line = lineOf(event); if (line) onPick(line); });
     root.addEventListener("mouseover", (event) => onHover(lineOf(event)));
     root.addEventListener("mouseleave", () => onHover(0));
@@ -79,6 +82,7 @@ export class Facts {
     });
     const head = h("tr", {}, h("th", {}, "line"), [...COLUMNS, ...columns].map(([name, title]) => h("th", { title }, name)), h("th", { class: "words" }, "source"));
     this.root.replaceChildren(h("table", { class: "listing facts" }, h("thead", {}, head), h("tbody", {}, rows)));
+    roving(this.root, "tr[data-line]", this.onPick);
   }
   select(line) { Listing.prototype.select.call(this, line); }
 }
@@ -103,19 +107,20 @@ export class Output {
   message(good, title, text = "", marks = []) {
     const lines = [...new Set(marks.map((m) => m.line))];
     return h("div", { class: `message ${good ? "good" : "bad"}` }, h("b", {}, good ? "✓ " : "✗ ", title),
-      lines.map((line) => h("button", { class: "small", onclick: () => this.onPick(line) }, `line ${line}`)), text && h("pre", {}, text));
+      lines.map((line) => h("button", { class: "small", onclick: () => this.onPick(line) }, `line ${line}`)), text && h("pre", { tabindex: "0" }, text));
   }
-  said(text) { return text ? h("div", {}, h("h3", {}, "Printed"), h("pre", { class: "said" }, text)) : null; }
+  said(text) { return text ? h("div", {}, h("h3", {}, "Printed"), h("pre", { class: "said", tabindex: "0", "aria-label": "Printed" }, text)) : null; }
   error(error, said = "") {
     const [first, ...rest] = error.text.split("\n");
     this.root.replaceChildren(this.message(false, first, rest.join("\n"), error.marks), this.said(said) ?? "");
   }
-  ran(answer) {
+  ran(answer) { this.arrays(`ran in ${seconds(answer.seconds)}, compilation included`, answer); }
+  arrays(title, answer) {
     const arrays = answer.results.map((a) => h("div", { class: `array${a.out ? " result" : ""}` },
       h("h3", {}, `${a.name} `, h("small", {}, `${a.dtype}[${a.shape.join(", ")}]${a.changed ? "" : ", unchanged"}${a.min === undefined ? "" : `, ${a.min} to ${a.max}`}`), a.nans ? h("b", { class: "badtext" }, ` ${amount(a.nans)} NaN`) : null),
-      h("pre", { class: "values" }, valuesText(a))));
+      h("pre", { class: "values", tabindex: "0", "aria-label": `First elements of ${a.name}` }, valuesText(a))));
     arrays.sort((a, b) => b.classList.contains("result") - a.classList.contains("result"));
-    this.root.replaceChildren(this.message(true, `ran in ${seconds(answer.seconds)}, compilation included`), this.said(answer.said) ?? "", ...arrays);
+    this.root.replaceChildren(this.message(true, title), this.said(answer.said) ?? "", ...arrays);
   }
   checked(answer) {
     const trials = answer.trials && h("details", {}, h("summary", {}, `${answer.trials.length} trials`),
@@ -132,6 +137,7 @@ export class Output {
       a.line ? h("button", { class: "small", onclick: () => this.onPick(a.line) }, `line ${a.line}`) : null, h("div", {}, a.evidence), h("div", { class: "soft" }, a.change)));
     this.root.replaceChildren(
       h("p", { class: "sum" }, `${launch.kernel}, grid ${launch.grid}, block ${launch.block} on ${launch.gpu}: bound by `, h("b", {}, launch.bound), `, at least ${launch.time} (modelled)`),
+      h("p", { class: "sum" }, h("b", {}, launch.predicted), " The pane Time has its stalls, and other GPUs."),
       advice.length ? h("ul", { class: "advice" }, advice) : h("p", { class: "empty" }, "No advice: no single change gains 5 %."),
       this.said(answer.said) ?? "", sections(launch));
   }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.report import words
 from weft.report.words import WIDTH, Block, Styled, Table
-from weft.values.time.prediction import Prediction
+from weft.values.time.prediction import LineStalls, Prediction
 
 LINES = 8
 """The number of source lines shown for a kernel."""
@@ -17,11 +17,20 @@ def view(
     counted: str, names: Mapping[str, str], launches: Sequence[Sequence[Prediction]]
 ) -> Iterator[Block]:
     """The predicted times of all launches, then the stalls of each on the first GPU."""
+    yield from times(counted, names, launches)
+    for row in launches:
+        yield from stalls(row[0])
+
+
+def times(
+    counted: str, names: Mapping[str, str], launches: Sequence[Sequence[Prediction]]
+) -> Iterator[Block]:
+    """The predicted times of all launches, with what bounds each."""
     yield "Predicted time of a launch (modelled; docs/predict.md has its errors)", "bold"
     yield f"counters are those of a simulated {counted}", "dim"
     columns = ["kernel", "launches", *(part for key in names for part in (key, f"{key}: bound by"))]
     rows = [
-        [row[0].kernel, str(row[0].launches), *(cell for one in row for cell in _cells(one))]
+        [row[0].kernel, str(row[0].launches), *(cell for one in row for cell in cells(one))]
         for row in launches
     ]
     yield Table(columns, rows, ("launches", *names))
@@ -36,11 +45,10 @@ def view(
     if unknown:
         verb = "was" if len(unknown) == 1 else "were"
         yield f"{', '.join(unknown)} {verb} never measured: rates are of data sheets", "yellow"
-    for row in launches:
-        yield from stalls(row[0])
 
 
-def _cells(one: Prediction) -> tuple[str, str]:
+def cells(one: Prediction) -> tuple[str, str]:
+    """The predicted time, marked as modelled, and what bounds the launch."""
     return f"~{words.duration(one.seconds)}", one.bound
 
 
@@ -52,10 +60,12 @@ def stalls(one: Prediction) -> Iterator[Styled]:
     yield "", ""
     yield f"{one.kernel} on {one.gpu}: where warps spend their time", "bold"
     for line in shown:
-        reasons = ", ".join(
-            f"{name} {part:.0%}" for name, part in [*line.reasons.items()][:REASONS]
-        )
         place = f"line {line.number}" if line.number else "no line"
-        yield f"  {line.share:>4.0%}  {place:<9} {reasons}", ""
+        yield f"  {line.share:>4.0%}  {place:<9} {reasons(line)}", ""
         if line.quote:
             yield f"        {line.quote.strip()}"[:WIDTH], "dim"
+
+
+def reasons(line: LineStalls) -> str:
+    """The stall reasons of a line that take most time, each with its part."""
+    return ", ".join(f"{name} {part:.0%}" for name, part in [*line.reasons.items()][:REASONS])

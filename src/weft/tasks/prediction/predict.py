@@ -59,6 +59,11 @@ def predict(asked: ProfileOptions, on: Sequence[str]) -> Predicted:
             got="no launch of a kernel on the simulated GPU",
             next="weft profile FILE shows the operations of a PyTorch script",
         )
+    return of_profiles(launches, on)
+
+
+def of_profiles(launches: Sequence[Profile], on: Sequence[str]) -> Predicted:
+    """Predict the times of launches that are counted, on GPUs by key."""
     rows = tuple(tuple(of_profile(p, key) for key in on) for p in launches)
     counted = models.get(launches[0].gpu)
     return Predicted(counted.name, {key: models.get(key).name for key in on}, rows)

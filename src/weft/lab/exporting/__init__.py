@@ -1,0 +1,1 @@
+"""Pages of the lab that need no server."""

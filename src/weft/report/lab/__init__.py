@@ -1,0 +1,1 @@
+"""Renders what the lab shows of a kernel as pages that need no server."""
