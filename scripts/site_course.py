@@ -30,9 +30,13 @@ def exercises(chapter: Chapter) -> str:
         parts += [f"### {one.name}", plain(one.goal), _answer(one, f"{number} --only {one.name}")]
     mine = [one for one in puzzles() if one.name in chapter.puzzles]
     if mine:
-        links = (f"[{one.name}](puzzles/{page(one).rpartition('/')[2]})" for one in mine)
-        parts.append(f"Puzzles: {', '.join(links)}.")
+        parts.append(f"Puzzles: {', '.join(map(_link, mine))}.")
     return "\n\n".join(parts)
+
+
+def _link(puzzle: Puzzle) -> str:
+    """A link from a page of the course."""
+    return f"[{puzzle.name}]({page(puzzle).removeprefix('course/')})"
 
 
 def _map() -> str:
@@ -41,24 +45,22 @@ def _map() -> str:
         f"| {one.number} | [{one.title}]({one.folder.name}.md) | {len(one.exercises)} |"
         for one in chapters()
     ]
-    tasks = [
-        f"| {one.number} | [{one.name}](puzzles/{page(one).rpartition('/')[2]}) | {plain(one.goal)} |"
-        for one in puzzles()
-    ]
+    tasks = [f"| {one.number} | {_link(one)} | {plain(one.goal)} |" for one in puzzles()]
     return "\n".join(
         [
             "# The course\n",
             f"A course on GPU kernels that needs no GPU: {len(rows)} chapters with {count} "
-            f"exercises, and {len(tasks)} puzzles. Kernels run on the simulated GPU, and your files "
-            "are graded by results, races and counters. [The course](../learn.md) explains the "
-            "commands.\n",
+            f"exercises, and {len(tasks)} puzzles. Kernels run on the simulated GPU, and your "
+            "files are graded by results, races and counters. [The course](../learn.md) explains "
+            "the commands.\n",
             "```sh\nweft learn start 01     # copies chapter 1 into ./learn",
             "weft learn check 01     # grades your files\n```\n",
             "| chapter | | exercises |",
             "|--:|---|--:|",
             *rows,
             "\n## Puzzles\n",
-            "Short tasks in CUDA C++, Triton and Numba, in the manner of Sasha Rush's GPU Puzzles.\n",
+            "Short tasks in CUDA C++, Triton and Numba, in the manner of Sasha Rush's GPU "
+            "Puzzles.\n",
             "| puzzle | | |",
             "|--:|---|---|",
             *tasks,

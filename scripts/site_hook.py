@@ -9,8 +9,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-PATHS = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
-sys.path[:0] = PATHS
+sys.path.insert(0, str(Path(__file__).parent))
 
 import site_pages
 
@@ -20,7 +19,7 @@ import weft
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Set the menu, and the version that the foot of each page shows."""
     # MkDocs restores the path after it has loaded a hook; processes that run examples inherit it.
-    sys.path[:0] = PATHS
+    sys.path.insert(0, str(Path(__file__).parent))
     config.nav = site_pages.nav()
     config.copyright = f"weft {weft.__version__}, Apache-2.0"
     # `mike deploy` sets this; the menu of versions needs a server.

@@ -75,7 +75,7 @@ def nav() -> Nav:
         )
         for title, rows in tables
     ]
-    listed[0][1].extend(["overview.md", "documents.md"])
+    listed[0][1].extend([{"Overview": "overview.md"}, {"All documents": "documents.md"}])
     chapters: Nav = [f"course/{one.folder.name}.md" for one in chapter.chapters()]
     puzzles: Nav = [site_course.page(one) for one in puzzle.puzzles()]
     families = [f"families/{path.parent.name}.md" for path in sorted(FAMILIES.glob("*/README.md"))]
