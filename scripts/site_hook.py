@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -22,9 +21,6 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     sys.path.insert(0, str(Path(__file__).parent))
     config.nav = site_pages.nav()
     config.copyright = f"weft {weft.__version__}, Apache-2.0"
-    # `mike deploy` sets this; the menu of versions needs a server.
-    if os.environ.get("MIKE_DOCS_VERSION"):
-        config.extra["version"] = {"provider": "mike"}
     return config
 
 
