@@ -35,6 +35,9 @@ import site_pages
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 MKDOCS = all(map(importlib.util.find_spec, ("mkdocs", "material", "mkdocstrings")))
+BUILD_SECONDS = 3 * PROCESS_SECONDS
+"""A build takes a minute of CPU time; a busy machine changes no verdict."""
+pytestmark = pytest.mark.timeout(2 * BUILD_SECONDS)
 GUIDES = sorted((ROOT / "docs").glob("from_*.md"))
 
 
@@ -152,7 +155,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=PROCESS_SECONDS,
+        timeout=BUILD_SECONDS,
     )
     assert done.returncode == 0, done.stdout
     return folder
