@@ -10,7 +10,7 @@ GPU_TESTS := tests/gpu/test_devices.py tests/gpu/test_gpu.py tests/gpu/test_gpu_
              tests/ops/test_torch_op.py tests/ops/test_torch_messages.py tests/ops/test_torch_ladders.py tests/bench/test_bench_verb.py tests/frontends/test_python_textures.py \
              $(wildcard tests/device_library/test_*.py) $(wildcard tests/whole_kernels/test_kernels_*.py) $(wildcard tests/conformance)
 
-.PHONY: demo climb quick test test-all test-gpu check format tables dist try-wheel lowest clean
+.PHONY: demo climb quick test test-all test-gpu check format tables site dist try-wheel lowest clean
 
 demo: $(READY)  ## matrix products from Python loops up: recorded H200 times, and what the simulated GPU counts
 	@echo "Checks and counts 14 kernels on the simulated GPU: about a minute on 2 cores."
@@ -48,6 +48,10 @@ tables: $(READY)  ## fill the tables and the outputs of examples in the document
 	$(BIN)/python scripts/tables.py
 	$(BIN)/python scripts/examples.py
 
+site: $(READY)  ## the documents, the course and the API reference as a site, in site/
+	$(BIN)/python -m pip install --quiet --editable '.[site]'
+	$(BIN)/python -m mkdocs build --strict
+
 dist:  ## the wheel and the source distribution, built twice with equal bits, and checked
 	$(PYTHON) scripts/dist.py
 
@@ -58,7 +62,7 @@ lowest:  ## the quick tests with the lowest versions of all dependencies
 	$(PYTHON) scripts/lowest.py
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist site
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv

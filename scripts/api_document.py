@@ -136,6 +136,11 @@ def document() -> str:
     return "\n".join(parts)
 
 
+def markdown(doc: str) -> str:
+    """A docstring as Markdown: its paragraphs and lists, then its example."""
+    return "\n".join([*_paragraphs(doc), *(_example(doc) if ">>>" in doc else ())])
+
+
 def example(doc: str) -> tuple[str, str]:
     """(the code of a docstring's example, what it prints)."""
     found = doctest.DocTestParser().get_examples(doc)
@@ -165,17 +170,12 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
 # ---- one entry ---------------------------------------------------------------------------------
 def _entry(entry: Entry) -> Iterator[str]:
     yield f"```py\n{_signature(entry)}\n```\n"
-    text, _, _ = entry.doc.partition(">>>")
-    for paragraph in text.strip().split("\n\n"):
-        yield _paragraph(paragraph) + "\n"
+    yield from _paragraphs(entry.doc)
     if isinstance(entry.value, type) and not issubclass(entry.value, Exception):
         rows = [f"| `{name}` | {_first(value)} |" for name, value in members(entry.value)]
         if rows:
             yield "\n".join(["| member | |", "|---|---|", *rows]) + "\n"
-    code, want = example(entry.doc)
-    yield f"```python\n{code}```" + ("" if want else "\n")
-    if want:
-        yield f"```text\n{want}```\n"
+    yield from _example(entry.doc)
 
 
 def _signature(entry: Entry) -> str:
@@ -208,6 +208,19 @@ def _parameter(p: inspect.Parameter) -> str:
     plain = isinstance(p.default, str | int | float | tuple | None.__class__)
     shown = repr(p.default).replace("'", '"') if plain else "..."
     return f"{p.name}{note} = {shown}" if note else f"{p.name}={shown}"
+
+
+def _paragraphs(doc: str) -> Iterator[str]:
+    text, _, _ = doc.partition(">>>")
+    for paragraph in text.strip().split("\n\n"):
+        yield _paragraph(paragraph) + "\n"
+
+
+def _example(doc: str) -> Iterator[str]:
+    code, want = example(doc)
+    yield f"```python\n{code}```" + ("" if want else "\n")
+    if want:
+        yield f"```text\n{want}```\n"
 
 
 def _paragraph(text: str) -> str:

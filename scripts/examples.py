@@ -79,8 +79,11 @@ def examples(text: str) -> list[Example]:
     return found
 
 
-def outputs(path: Path, found: Sequence[Example]) -> list[str]:
-    """The output of each example; raise RuntimeError when one fails."""
+def outputs(path: Path, found: Sequence[Example], keep: Path | None = None) -> list[str]:
+    """The output of each example; raise RuntimeError when one fails.
+
+    They run in the folder `keep`, which then has what they write, or in a temporary one.
+    """
     if not found:
         return []
     # Coverage is measured in processes that start themselves and end by themselves.
@@ -88,13 +91,13 @@ def outputs(path: Path, found: Sequence[Example]) -> list[str]:
     context = multiprocessing.get_context("spawn" if measured else "forkserver")
     context.set_forkserver_preload(["torch", "weft.__main__"])
     with concurrent.futures.ProcessPoolExecutor(1, context) as processes:
-        return processes.submit(_outputs, path, found).result()
+        return processes.submit(_outputs, path, found, keep).result()
 
 
-def _outputs(path: Path, found: Sequence[Example]) -> list[str]:
+def _outputs(path: Path, found: Sequence[Example], keep: Path | None) -> list[str]:
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = []
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.nullcontext(keep) if keep else tempfile.TemporaryDirectory() as folder:
         _enter(Path(folder))
         for example in found:
             place = f"{path.name}:{example.line}"

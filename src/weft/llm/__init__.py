@@ -8,6 +8,8 @@ from weft.ops.core import bind
 
 if TYPE_CHECKING:  # need torch
     from weft.llm.decoder import Decoder
+    from weft.llm.generator import Generator
+    from weft.llm.sampling import Sampling
 
 __all__ = ["Generator", "Sampling", "load"]
 

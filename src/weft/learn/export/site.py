@@ -113,9 +113,13 @@ def _exercise(exercise: Exercise) -> dict[str, Any]:
     }
 
 
+def without_marks(text: str) -> str:
+    """A solution without the lines that enclose the learner's part."""
+    return "\n".join(line for line in text.splitlines() if line.strip() not in _MARKS)
+
+
 def _source(text: str, file: str) -> Markup:
-    kept = [line for line in text.splitlines() if line.strip() not in _MARKS]
-    return Markup(colour_block("\n".join(kept), file))
+    return Markup(colour_block(without_marks(text), file))
 
 
 _MARKS = ("// begin", "// end", "# begin", "# end")
