@@ -35,6 +35,7 @@ import quantised_times
 import ring_tables
 import sanitizer_tables
 import schedule_tables
+import sparse_times
 import step_tables
 import test_tables
 
@@ -273,6 +274,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in quantisation_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in quantised_times.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in ring_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in sparse_times.TABLES.items()},
     "coverage": coverage_table,
     "install_sizes": lambda: install_sizes.sizes(table),
     "suites": lambda: test_tables.suites(table),
