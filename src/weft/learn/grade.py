@@ -41,7 +41,7 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
     chosen, stage = select(device), "compile"
     try:
         if isinstance(exercise, ProgramExercise):
-            failed, words = program.judge(exercise, path, real=chosen.real)
+            failed, words = program.judge(exercise, path, chosen)
             return Grade(exercise.title, failed, words or "right; all work is in order")
         assert isinstance(exercise, KernelExercise)
         # Arrays are small: compile time dominates.
@@ -103,14 +103,10 @@ def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel
             profiles, results = profiled(exercise.op, runner, model)
             known |= facts.counted(profiles, results, path)
         if not counters.holds(path.name, rule, known):
-            words = f"{name} is {_number(known[name])}; this exercise asks for {rule}."
+            words = f"{name} is {facts.shown(known[name])}; this exercise asks for {rule}."
             return Grade(exercise.title, rule, words + _where(name, profiles, results))
-    told = ", ".join(f"{n} {_number(known[n])}" for n in map(counters.fact_of, exercise.rules))
+    told = ", ".join(f"{n} {facts.shown(known[n])}" for n in map(counters.fact_of, exercise.rules))
     return Grade(exercise.title, "", f"right, free of races; {told}")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _where(name: str, profiles: Sequence[Profile], results: int) -> str:
@@ -120,7 +116,7 @@ def _where(name: str, profiles: Sequence[Profile], results: int) -> str:
     value = 0.0 if worst is None else _share(name, worst, results)
     if worst is None or not value:
         return ""
-    return f" Line {worst.number} has {_number(value)} {name}: {worst.quote.strip()}"
+    return f" Line {worst.number} has {facts.shown(value)} {name}: {worst.quote.strip()}"
 
 
 def _share(name: str, line: Line, results: int) -> float:

@@ -1,4 +1,4 @@
-"""Grades an exercise that is a whole CUDA program: by the sanitizer, and by what it prints.
+"""Grades an exercise that is a whole CUDA program: by what it prints, races and counters.
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
 memory, and host code that reads a result too early. A program that prints the right number even
@@ -12,54 +12,95 @@ import random
 import re
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import weft.sanitizer
+from weft.climbing import counters
+from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
+from weft.learn import facts
 from weft.learn.exercise import ProgramExercise
+from weft.measure.profile.session import Recording, recording
 from weft.source import scan
 
 _KERNEL = re.compile(r"__global__[^;{}]*\{")
 """A kernel up to the start of its body."""
 
 
-def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple[str, str]:
+@dataclass(frozen=True)
+class _Trial:
+    """One run to judge.
+
+    device      the GPU that it runs on
+    arguments   the words of its command line
+    expected    the number that the right program prints
+    """
+
+    exercise: ProgramExercise
+    device: Selection
+    arguments: list[str]
+    expected: float
+
+    def is_right(self, printed: list[str]) -> bool:
+        return len(printed) == 1 and _is_close(printed[0], self.expected)
+
+
+def judge(exercise: ProgramExercise, path: Path, device: Selection) -> tuple[str, str]:
     """(stage that the program fails at, what is wrong); the stage is "" if it passes.
 
-    Arguments are drawn anew, so that a program cannot know what to print. On a real GPU the
-    sanitizer and the rules are left out.
+    Arguments and the GPU are drawn anew, so that a program cannot know what to print. On a real GPU
+    the sanitizer and the rules are left out.
     """
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
-    run = _on_gpu if real else _simulated
-    code, printed, finding = run(path, [*map(str, drawn.values())])
+    if exercise.gpus and not device.real:
+        device = Selection(key=random.choice(exercise.gpus).key)
+    on = [device.model] if exercise.gpus else []
+    words = [*map(str, drawn.values())]
+    trial = _Trial(exercise, device, words, float(exercise.prints(*drawn.values(), *on)))
+    code, printed, finding = (_on_gpu if device.real else _simulated)(trial, path)
     # A finding explains a wrong result, so it comes first.
     if finding:
         return "sanitize", finding
     if code != 0:
         return "right", f"The program ends with exit code {code}, where 0 is expected."
-    expected = float(exercise.prints(**drawn))
-    if len(printed) != 1 or not _is_close(printed[0], expected):
-        case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
-        words = " ".join(printed)[:200] or "nothing"
-        return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
-    return ("", "") if real else _ruled(exercise, path, [*map(str, drawn.values())], expected)
+    if not trial.is_right(printed):
+        given = [f"{name} = {value}" for name, value in drawn.items()]
+        case = ", ".join([*given, *(model.name for model in on)])
+        found = " ".join(printed)[:200] or "nothing"
+        expected = f"where {trial.expected:g} is expected"
+        return "right", f"For {case} the program prints {found}, {expected}."
+    return ("", "") if device.real else _ruled(trial, path)
 
 
-def _ruled(
-    exercise: ProgramExercise, path: Path, arguments: list[str], expected: float
-) -> tuple[str, str]:
+def _ruled(trial: _Trial, path: Path) -> tuple[str, str]:
     """The rule that a right program breaks, and its words."""
-    text = path.read_text(encoding="utf-8")
+    exercise, text = trial.exercise, path.read_text(encoding="utf-8")
     if call := uncalled(exercise, text):
         rule = exercise.rule(call)
         return rule, f"The number is right, but nothing calls {call}. The rule: {rule}."
     with tempfile.TemporaryDirectory() as folder:
         idle = Path(folder, path.name)
         idle.write_text(_KERNEL.sub(r"\g<0> return;", text), encoding="utf-8")
-        _, printed = _run(idle, arguments)
-    if len(printed) == 1 and _is_close(printed[0], expected):
+        _, printed = _run(trial, idle)
+    if trial.is_right(printed):
         words = "The number is right, but the host computes it: it stays right without the kernels."
         return exercise.by, f"{words} The rule: {exercise.by}."
+    return _counted(trial, path)
+
+
+def _counted(trial: _Trial, path: Path) -> tuple[str, str]:
+    """The first rule on counters that does not hold, and its words."""
+    if not trial.exercise.counted:
+        return "", ""
+    with recording(Recording(trial.device.model.key)) as recorded:
+        _run(trial, path)
+    known = facts.of_program(recorded.profiles, recorded.seen.values(), path)
+    for rule in trial.exercise.counted:
+        name = counters.fact_of(rule)
+        if not counters.holds(path.name, rule, known):
+            found = f"{name} is {facts.shown(known[name])}"
+            return rule, f"The number is right, but {found}; this exercise asks for {rule}."
     return "", ""
 
 
@@ -69,24 +110,31 @@ def uncalled(exercise: ProgramExercise, text: str) -> str:
     return next((c for c in exercise.calls if not re.search(rf"\b{c}\s*\(", code)), "")
 
 
-def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
+def _simulated(trial: _Trial, path: Path) -> tuple[int, list[str], str]:
     """(exit code, words that it prints, first finding of the sanitizer)."""
     with weft.sanitizer.sanitize(raises=False) as report:
-        code, printed = _run(path, arguments)
+        code, printed = _run(trial, path)
     return code, printed, str(report.findings[0]) if report.findings else ""
 
 
-def _run(path: Path, arguments: list[str]) -> tuple[int, list[str]]:
+def _run(trial: _Trial, path: Path) -> tuple[int, list[str]]:
     """(exit code, words that it prints)."""
     with tempfile.TemporaryFile() as output:
-        code = program.run(str(path), arguments, stdout=output.fileno())
+        code = program.run(
+            str(path),
+            trial.arguments,
+            device=trial.device,
+            flags=trial.exercise.flags,
+            stdout=output.fileno(),
+        )
         output.seek(0)
         return code, output.read().decode(errors="replace").split()
 
 
-def _on_gpu(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
+def _on_gpu(trial: _Trial, path: Path) -> tuple[int, list[str], str]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [*compute_sanitizer.command_of(str(path), folder), *arguments]
+        command = compute_sanitizer.command_of(str(path), folder, trial.exercise.flags)
+        command += trial.arguments
         done = subprocess.run(
             command, stdout=subprocess.PIPE, text=True, check=False, encoding="utf-8"
         )
