@@ -2,7 +2,7 @@
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
 memory, and host code that reads a result too early. A program that prints the right number even
-where its kernels return at once has computed it on the host.
+where no kernel runs has computed it on the host.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from weft.learn import facts
 from weft.learn.exercise import ProgramExercise
 from weft.measure.profile.session import Recording, recording
 from weft.source import scan
-
-_KERNEL = re.compile(r"__global__[^;{}]*\{")
-"""A kernel up to the start of its body."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +72,11 @@ def judge(exercise: ProgramExercise, path: Path, device: Selection) -> tuple[str
 
 def _ruled(trial: _Trial, path: Path) -> tuple[str, str]:
     """The rule that a right program breaks, and its words."""
-    exercise, text = trial.exercise, path.read_text(encoding="utf-8")
-    if call := uncalled(exercise, text):
+    exercise = trial.exercise
+    if call := uncalled(exercise, path.read_text(encoding="utf-8")):
         rule = exercise.rule(call)
         return rule, f"The number is right, but nothing calls {call}. The rule: {rule}."
-    with tempfile.TemporaryDirectory() as folder:
-        idle = Path(folder, path.name)
-        idle.write_text(_KERNEL.sub(r"\g<0> return;", text), encoding="utf-8")
-        _, printed = _run(trial, idle)
+    _, printed = _run(trial, path, idle=True)
     if trial.is_right(printed):
         words = "The number is right, but the host computes it: it stays right without the kernels."
         return exercise.by, f"{words} The rule: {exercise.by}."
@@ -117,14 +111,15 @@ def _simulated(trial: _Trial, path: Path) -> tuple[int, list[str], str]:
     return code, printed, str(report.findings[0]) if report.findings else ""
 
 
-def _run(trial: _Trial, path: Path) -> tuple[int, list[str]]:
-    """(exit code, words that it prints)."""
+def _run(trial: _Trial, path: Path, *, idle: bool = False) -> tuple[int, list[str]]:
+    """(exit code, words that it prints); `idle` leaves out the kernels."""
     with tempfile.TemporaryFile() as output:
         code = program.run(
             str(path),
             trial.arguments,
             device=trial.device,
             flags=trial.exercise.flags,
+            idle=idle,
             stdout=output.fileno(),
         )
         output.seek(0)
