@@ -34,6 +34,7 @@ KINDS: Mapping[str, Kind] = {
     "shared stores": _accesses("shared", "store", "matrix store", "copy"),
     "shared atomics": _accesses("shared", "atomic", "reduction"),
     "global atomics": _accesses("global", "atomic", "reduction"),
+    "global loads": _accesses("global", "load"),
     "global stores": _accesses("global", "store"),
     "tensor core instructions": lambda i: i.work[0].startswith("tensor"),
     "shuffles": lambda i: work.result(i.opcode) is ResultForm.SHUFFLED,
