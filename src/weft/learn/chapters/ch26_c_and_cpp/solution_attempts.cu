@@ -9,6 +9,7 @@ int failures = 0;
         cudaError_t error = (call);                                       \
         if (error != cudaSuccess) {                                       \
             failures++;                                                   \
+            cudaGetLastError(); /* clears it */                           \
             fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
                     cudaGetErrorString(error));                           \
         }                                                                 \
