@@ -97,12 +97,12 @@ def find() -> str:
     return path
 
 
-def command_of(path: str, folder: str) -> list[str]:
+def command_of(path: str, folder: str, flags: Sequence[str] = ()) -> list[str]:
     """The command that runs a file on the GPU; a CUDA program is compiled into the folder."""
     if not path.endswith(".cu"):
         return [sys.executable, path]
     out = os.path.join(folder, Path(path).stem)
-    arguments = ["-arch=native", "-lineinfo", "-o", out, path]
+    arguments = ["-arch=native", "-lineinfo", *flags, "-o", out, path]
     toolkit.find().run(arguments, what=f"compile {path}")
     return [out]
 

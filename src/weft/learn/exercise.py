@@ -19,7 +19,8 @@ as of a library, the results must come from it and no kernel is launched.
 A reference that is no expression is a function in `references.py`, with the exercise's name.
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
 place of `signature` and `cases`, `prints`, the number that the right program prints, and `calls`,
-the functions that it must call.
+the functions that it must call. `flags` are for nvcc. `models` are GPUs to draw one from: the
+program is graded on it, and its reference has one parameter more, the `GpuModel`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ import numpy as np
 
 from weft.climbing import counters
 from weft.climbing.rung import Rung, step
+from weft.device import models
+from weft.device.models import GpuModel
 from weft.errors import ArgumentError
 from weft.learn import facts, header
 from weft.measure.op import Case, Op, array_specs
@@ -46,7 +49,7 @@ KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
     "grid", "through",
 }  # fmt: skip
-PROGRAM = COMMON | {"arguments", "prints", "calls"}
+PROGRAM = COMMON | {"arguments", "prints", "calls", "rules", "flags", "models"}
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,17 @@ class ProgramExercise(Exercise):
     arguments   the least and the largest value of each number on its command line
     prints      the number that the right program prints, for these arguments
     calls       the functions that it must call
+    counted     the rules that are about counters
+    flags       for nvcc
+    models      GPUs to draw one from; none for the one that is selected
     """
 
     arguments: Mapping[str, tuple[int, int]]
     prints: Callable[..., float]
     calls: tuple[str, ...]
+    counted: tuple[str, ...]
+    flags: tuple[str, ...]
+    models: tuple[GpuModel, ...]
 
     @staticmethod
     def rule(call: str) -> str:
@@ -155,10 +164,13 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     places = (files.folder, files.file, files.text, files.solution)
     common = (title, name, goal, *places, fails, hints, not through, rules, by)
     if "arguments" in row:
+        counted, gpus = tuple(row.get("rules", ())), tuple(map(models.get, row.get("models", ())))
+        _known_facts(place, counted, facts.PROGRAM)
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
-        prints = _reference(where, name, ranges, row.get("prints"))
-        return _with_header(ProgramExercise(*common, ranges, prints, calls), ())
-    _known_facts(place, rules)
+        prints = _reference(where, name, [*ranges, *["gpu"] * bool(gpus)], row.get("prints"))
+        more = (calls, counted, tuple(row.get("flags", ())), gpus)
+        return _with_header(ProgramExercise(*common, ranges, prints, *more), ())
+    _known_facts(place, rules, facts.NAMES)
     signature = str(row["signature"])
     inputs = [s.name for s in array_specs(signature.split("->")[0], signature)]
     op = Op(
@@ -184,14 +196,14 @@ def _with_header(one: Exercise, launch: Sequence[str]) -> Exercise:
     return replace(one, text=header.stated(one.file, one.text, lines))
 
 
-def _known_facts(place: str, rules: Iterable[str]) -> None:
+def _known_facts(place: str, rules: Iterable[str], names: Sequence[str]) -> None:
     for rule in rules:
-        if counters.fact_of(rule) not in facts.NAMES:
+        if counters.fact_of(rule) not in names:
             raise ArgumentError(
                 "a rule names an unknown fact",
                 where=place,
                 got=rule,
-                allowed=", ".join(facts.NAMES),
+                allowed=", ".join(names),
                 next="a fact, a comparison, a number: writing threads >= 256",
             )
 

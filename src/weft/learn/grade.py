@@ -63,7 +63,7 @@ def judge(exercise: Exercise, path: Path, device: str = "sim") -> Judgement:
     chosen, stage, title = select(device), "compile", exercise.title
     try:
         if isinstance(exercise, ProgramExercise):
-            failed, words, finding = program.judge(exercise, path, real=chosen.real)
+            failed, words, finding = program.judge(exercise, path, chosen)
             found = () if finding is None else (finding,)
             passed = "right; all work is in order"
             return Judgement(Grade(title, failed, words or passed), findings=found)
@@ -127,14 +127,14 @@ def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel
             profiles, results = profiled(exercise.op, runner, model)
             known |= facts.counted(profiles, results, path)
         if not counters.holds(path.name, rule, known):
-            words = f"{name} is {_number(known[name])}; this exercise asks for {rule}."
+            words = f"{name} is {facts.shown(known[name])}; this exercise asks for {rule}."
             worst = _worst(name, profiles, results)
             words += _where(name, worst, results)
             return Judgement(
                 Grade(exercise.title, rule, words, _named(exercise, known)), worst=worst
             )
     facts_of = _named(exercise, known)
-    told = ", ".join(f"{name} {_number(value)}" for name, value in facts_of.items())
+    told = ", ".join(f"{name} {facts.shown(value)}" for name, value in facts_of.items())
     return Judgement(Grade(exercise.title, "", f"right, free of races; {told}", facts_of))
 
 
@@ -142,10 +142,6 @@ def _named(exercise: KernelExercise, known: Mapping[str, float]) -> dict[str, fl
     """The facts that the rules name, as far as they are known."""
     names = map(counters.fact_of, exercise.rules)
     return {name: known[name] for name in names if name in known}
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _worst(name: str, profiles: Sequence[Profile], results: int) -> Line | None:
@@ -159,7 +155,7 @@ def _where(name: str, worst: Line | None, results: int) -> str:
     """The words for a line, in the unit of the counter."""
     if worst is None:
         return ""
-    value = _number(_share(name, worst, results))
+    value = facts.shown(_share(name, worst, results))
     return f" Line {worst.number} has {value} {name}: {worst.quote.strip()}"
 
 

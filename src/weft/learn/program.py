@@ -1,8 +1,8 @@
-"""Grades an exercise that is a whole CUDA program: by the sanitizer, and by what it prints.
+"""Grades an exercise that is a whole CUDA program: by what it prints, races and counters.
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
 memory, and host code that reads a result too early. A program that prints the right number even
-where its kernels return at once has computed it on the host.
+where no kernel runs has computed it on the host.
 """
 
 from __future__ import annotations
@@ -12,17 +12,37 @@ import random
 import re
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import weft.sanitizer
+from weft.climbing import counters
+from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
+from weft.learn import facts
 from weft.learn.exercise import ProgramExercise
+from weft.measure.profile.session import Recording, recording
 from weft.source import scan
 from weft.values.findings import Finding
 
-_KERNEL = re.compile(r"__global__[^;{}]*\{")
-"""A kernel up to the start of its body."""
+
+@dataclass(frozen=True)
+class _Trial:
+    """One run to judge.
+
+    device      the GPU that it runs on
+    arguments   the words of its command line
+    expected    the number that the right program prints
+    """
+
+    exercise: ProgramExercise
+    device: Selection
+    arguments: list[str]
+    expected: float
+
+    def is_right(self, printed: list[str]) -> bool:
+        return len(printed) == 1 and _is_close(printed[0], self.expected)
 
 
 class Judged(NamedTuple):
@@ -36,42 +56,58 @@ class Judged(NamedTuple):
     finding: Finding | None = None
 
 
-def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> Judged:
+def judge(exercise: ProgramExercise, path: Path, device: Selection) -> Judged:
     """Judge a program by what it prints, by the sanitizer and by its rules.
 
-    Arguments are drawn anew, so that a program cannot know what to print. On a real GPU the
-    sanitizer and the rules are left out.
+    Arguments and the GPU are drawn anew, so that a program cannot know what to print. On a real GPU
+    the sanitizer and the rules are left out.
     """
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
-    run = _on_gpu if real else _simulated
-    code, printed, finding = run(path, [*map(str, drawn.values())])
+    if exercise.models and not device.real:
+        device = Selection(key=random.choice(exercise.models).key)
+    on = [device.model] if exercise.models else []
+    words = [*map(str, drawn.values())]
+    trial = _Trial(exercise, device, words, float(exercise.prints(*drawn.values(), *on)))
+    code, printed, finding = (_on_gpu if device.real else _simulated)(trial, path)
     # A finding explains a wrong result, so it comes first.
     if finding is not None:
         return Judged("sanitize", str(finding), finding)
     if code != 0:
         return Judged("right", f"The program ends with exit code {code}, where 0 is expected.")
-    expected = float(exercise.prints(**drawn))
-    if len(printed) != 1 or not _is_close(printed[0], expected):
-        case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
-        words = " ".join(printed)[:200] or "nothing"
-        wrong = f"For {case} the program prints {words}, where {expected:g} is expected."
-        return Judged("right", wrong)
-    return Judged() if real else _ruled(exercise, path, [*map(str, drawn.values())], expected)
+    if not trial.is_right(printed):
+        given = [f"{name} = {value}" for name, value in drawn.items()]
+        case = ", ".join([*given, *(model.name for model in on)])
+        found = " ".join(printed)[:200] or "nothing"
+        expected = f"where {trial.expected:g} is expected"
+        return Judged("right", f"For {case} the program prints {found}, {expected}.")
+    return Judged() if device.real else _ruled(trial, path)
 
 
-def _ruled(exercise: ProgramExercise, path: Path, arguments: list[str], expected: float) -> Judged:
+def _ruled(trial: _Trial, path: Path) -> Judged:
     """The rule that a right program breaks, and its words."""
-    text = path.read_text(encoding="utf-8")
-    if call := uncalled(exercise, text):
+    exercise = trial.exercise
+    if call := uncalled(exercise, path.read_text(encoding="utf-8")):
         rule = exercise.rule(call)
         return Judged(rule, f"The number is right, but nothing calls {call}. The rule: {rule}.")
-    with tempfile.TemporaryDirectory() as folder:
-        idle = Path(folder, path.name)
-        idle.write_text(_KERNEL.sub(r"\g<0> return;", text), encoding="utf-8")
-        _, printed = _run(idle, arguments)
-    if len(printed) == 1 and _is_close(printed[0], expected):
+    _, printed = _run(trial, path, idle=True)
+    if trial.is_right(printed):
         words = "The number is right, but the host computes it: it stays right without the kernels."
         return Judged(exercise.by, f"{words} The rule: {exercise.by}.")
+    return _counted(trial, path)
+
+
+def _counted(trial: _Trial, path: Path) -> Judged:
+    """The first rule on counters that does not hold, and its words."""
+    if not trial.exercise.counted:
+        return Judged()
+    with recording(Recording(trial.device.model.key)) as recorded:
+        _run(trial, path)
+    known = facts.of_program(recorded.profiles, recorded.seen.values(), path)
+    for rule in trial.exercise.counted:
+        name = counters.fact_of(rule)
+        if not counters.holds(path.name, rule, known):
+            found = f"{name} is {facts.shown(known[name])}"
+            return Judged(rule, f"The number is right, but {found}; this exercise asks for {rule}.")
     return Judged()
 
 
@@ -81,24 +117,32 @@ def uncalled(exercise: ProgramExercise, text: str) -> str:
     return next((c for c in exercise.calls if not re.search(rf"\b{c}\s*\(", code)), "")
 
 
-def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], Finding | None]:
+def _simulated(trial: _Trial, path: Path) -> tuple[int, list[str], Finding | None]:
     """(exit code, words that it prints, first finding of the sanitizer)."""
     with weft.sanitizer.sanitize(raises=False) as report:
-        code, printed = _run(path, arguments)
+        code, printed = _run(trial, path)
     return code, printed, next(iter(report.findings), None)
 
 
-def _run(path: Path, arguments: list[str]) -> tuple[int, list[str]]:
-    """(exit code, words that it prints)."""
+def _run(trial: _Trial, path: Path, *, idle: bool = False) -> tuple[int, list[str]]:
+    """(exit code, words that it prints); `idle` leaves out the kernels."""
     with tempfile.TemporaryFile() as output:
-        code = program.run(str(path), arguments, stdout=output.fileno())
+        code = program.run(
+            str(path),
+            trial.arguments,
+            device=trial.device,
+            flags=trial.exercise.flags,
+            idle=idle,
+            stdout=output.fileno(),
+        )
         output.seek(0)
         return code, output.read().decode(errors="replace").split()
 
 
-def _on_gpu(path: Path, arguments: list[str]) -> tuple[int, list[str], Finding | None]:
+def _on_gpu(trial: _Trial, path: Path) -> tuple[int, list[str], Finding | None]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [*compute_sanitizer.command_of(str(path), folder), *arguments]
+        command = compute_sanitizer.command_of(str(path), folder, trial.exercise.flags)
+        command += trial.arguments
         done = subprocess.run(
             command, stdout=subprocess.PIPE, text=True, check=False, encoding="utf-8"
         )

@@ -70,6 +70,7 @@ class Runtime:
         self._timeline: ProgramTimeline | None = None
         self.find_unknown: Callable[[int], bool] | None = None
         self.race_hint: RaceHint | None = None
+        self.idle = False
         self._not_addresses: set[int] = set()
         self.ops = Ops(*(kind(self._method(name)) for name, kind in Ops._fields_))
 
@@ -96,7 +97,9 @@ class Runtime:
     def launch(
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
-        """Run a grid to completion; called by a stream's thread."""
+        """Run a grid to completion; called by a stream's thread. Where `idle`, do nothing."""
+        if self.idle:
+            return 0
         grid = _configuration(dims, shared)
 
         def run() -> None:

@@ -74,6 +74,7 @@ def main(job: ProgramJob) -> None:
     runtime = Runtime(
         library, lambda text: TranslationUnit(text, name, files, model, tools), source
     )
+    runtime.idle = job.idle
     if job.record is not None:
         recording = _record(libc, job.record, job.wanted)
         if recording.timeline:
