@@ -17,6 +17,11 @@ pytestmark = pytest.mark.sim
 
 EXERCISES = {e.title: e for c in chapter.chapters() for e in c.exercises}
 PUZZLES = {a.title: a for p in puzzle.puzzles() for a in p.answers.values()}
+SOLUTIONS = {
+    title: one.solution.read_text("utf-8")
+    for title, one in EXERCISES.items()
+    if one.solution.suffix == ".cu"
+}
 ONE = "if (blockIdx.x == 0 && threadIdx.x == 0) for (int i = 0; i < n; i++)"
 INDEX = "int i = blockIdx.x * 256 + threadIdx.x;"
 CHEATS = {
@@ -132,6 +137,54 @@ CHEATS = {
         "      before += other > mine || (other == mine && j < i); }\n"
         "    p[4 * g + i] = before < 2 ? w[4 * g + i] : 0; } }",
         "global stores <= 10",
+    ),
+    "a tile loaded by its threads": (
+        "31 box",
+        "__global__ void turn(const float* x, float* y, int h, int w) {\n"
+        "  __shared__ float tile[16][17]; int u = threadIdx.x % 16, v = threadIdx.x / 16;\n"
+        "  int column = 16 * blockIdx.x, row = 16 * blockIdx.y;\n"
+        "  if (row + v < h && column + u < w) tile[v][u] = x[(row + v) * w + column + u];\n"
+        "  __syncthreads();\n"
+        "  if (row + u < h && column + v < w) y[(column + v) * h + row + u] = tile[u][v]; }",
+        "tensor copies >= 6",
+    ),
+    "a ring of one stage": (
+        "31 ring",
+        SOLUTIONS["31 ring"].replace("<4>", "<1>").replace("[4]", "[1]"),
+        "stages >= 3",
+    ),
+    "all threads wait for each other in each step": (
+        "31 ring",
+        SOLUTIONS["31 ring"].partition("    weft::Turn")[0]
+        + "  weft::Turn<4> turn; float sum = 0;\n"
+        "  for (int step = 0; step < steps; ++step, turn.next()) {\n"
+        "    if (threadIdx.x == 64) {\n"
+        "      stages.full[turn.stage].arrive_expecting(256);\n"
+        "      weft::load_box(weft::shared_address(ring[turn.stage]), part,\n"
+        "                     stages.full[turn.stage], 64 * step, blockIdx.x); }\n"
+        "    stages.wait_full(turn); float v = ring[turn.stage][threadIdx.x % 64]; sum += v * v;\n"
+        "    __syncthreads(); }\n"
+        "  if (threadIdx.x < 64) y[blockIdx.x * 64 + threadIdx.x] = sum; }",
+        "barriers <= 6",
+    ),
+    "products without warpgroups": (
+        "31 product",
+        "#include <cuda_bf16.h>\n"
+        "__global__ void product(const __nv_bfloat16* A, const __nv_bfloat16* B, float* C, int k) {"
+        "\n  for (int e = threadIdx.x; e < 4096; e += 128) {\n    float sum = 0;\n"
+        "    for (int t = 0; t < 64 * k; t++)\n"
+        "      sum += float(A[e / 64 * 64 * k + t]) * float(B[t * 64 + e % 64]);\n"
+        "    C[e] = sum; } }",
+        "warpgroup products >= 32",
+    ),
+    "every block of a cluster reads the whole row": (
+        "31 cluster",
+        "#include <weft/block.cuh>\n"
+        "__global__ void __cluster_dims__(4, 1, 1) shares(const float* x, float* y) {\n"
+        "  const float* row = x + blockIdx.x / 4 * 1024; float sum = 0;\n"
+        "  for (int k = threadIdx.x; k < 1024; k += 256) sum += row[k];\n"
+        "  int i = blockIdx.x * 256 + threadIdx.x; y[i] = x[i] / weft::block_sum<256>(sum); }",
+        "cluster loads >= 12",
     ),
     "a program of Triton stores one by one": (
         "puzzle map, Triton",

@@ -12,7 +12,8 @@
     hints = ["Which thread writes y[0]? Which one writes y[1]?"]
 
 `fails` is what the exercise fails at as given: "compile", "right", "sanitize", or one of the rules.
-The learner's file begins with the launch and the rules: `header.py`.
+The learner's file begins with the launch and the rules: `header.py`. Comments `// map:` of the file
+ask for tensor maps, as in the header of a rung.
 A Python exercise has a function `run` with the arrays and sizes as parameters and no `launch`; its
 `grid` says in the same notation what `run` launches. Where `through` names a function of the file,
 as of a library, the results must come from it and no kernel is launched.
@@ -33,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.climbing import counters
+from weft.climbing import counters, maps
 from weft.climbing.rung import Rung, step
 from weft.errors import ArgumentError
 from weft.learn import facts, header
@@ -100,7 +101,7 @@ class KernelExercise(Exercise):
         return Rung(
             -1, self.title, path, self.goal, tuple(step(path, t) for t in self.launch),
             array_specs(self.scratch) if self.scratch else (), self.clear, self.rules, "", "f32",
-            self.arrays, {},
+            self.arrays, {}, maps=tuple(maps.in_source(path.read_text("utf-8"), path.name)),
         )  # fmt: skip
 
 

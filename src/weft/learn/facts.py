@@ -4,6 +4,9 @@
     shuffles >= 5                     instructions of a kind, counted once for each warp
     writing threads >= 256            threads whose results stay: `share.py`
     lanes per shared load >= 8        how many threads of a warp work at a time
+    occupancy >= 50                   in percent of an SM's warps; the least of all launches
+    shared bytes <= 4096              of a block; the most of all launches
+    stages >= 3                       mbarriers of a block that copies report to; the most as well
     stores outside of templates = 0   executed by warps; `templates.py` reads the source
 
 All of them belong to the first case of the exercise.
@@ -18,6 +21,7 @@ from weft.climbing import counters
 from weft.learn import templates
 from weft.measure import Profile
 from weft.measure.profile import work
+from weft.measure.profile.cliffs import fit
 from weft.ptx.isa.columns import ResultForm
 from weft.values.profile import Instruction
 
@@ -34,6 +38,9 @@ KINDS: Mapping[str, Kind] = {
     "shared atomics": _accesses("shared", "atomic", "reduction"),
     "global atomics": _accesses("global", "atomic", "reduction"),
     "global stores": _accesses("global", "store"),
+    "tensor copies": lambda i: i.opcode.startswith("cp.async.bulk.tensor"),
+    "warpgroup products": lambda i: i.opcode.startswith("wgmma.mma_async"),
+    "cluster loads": _accesses("cluster", "load"),
     "tensor core instructions": lambda i: i.work[0].startswith("tensor"),
     "shuffles": lambda i: work.result(i.opcode) is ResultForm.SHUFFLED,
     "barriers": lambda i: work.joins_block(i.opcode),
@@ -41,12 +48,16 @@ KINDS: Mapping[str, Kind] = {
 """Kinds of instructions that exercises teach."""
 LANES = "lanes per shared load"
 TEMPLATES = "stores outside of templates"
+OCCUPANCY, SHARED, STAGES = "occupancy", "shared bytes", "stages"
 SHARES = (
     "launches", "writing launches", "writing threads", "writing blocks", "reading threads",
     "reading blocks",
 )  # fmt: skip
 """Facts of `share.py`; a profile gives the others."""
-NAMES = (*counters.FACTS, "branch divergence", "instructions", *KINDS, LANES, TEMPLATES, *SHARES)
+NAMES = (
+    *counters.FACTS, "branch divergence", "instructions", *KINDS, LANES, TEMPLATES, OCCUPANCY,
+    SHARED, STAGES, *SHARES,
+)  # fmt: skip
 """Every fact that a rule may name."""
 _LANES = counters.Fact(lambda a: a.space == "shared" and a.kind == "load", "threads", "requests")
 
@@ -58,6 +69,10 @@ def counted(profiles: list[Profile], results: int, path: Path) -> dict[str, floa
     for name, kind in KINDS.items():
         facts[name] = float(sum(i.executions for i in every if kind(i)))
     facts[LANES] = _LANES.value(a for i in every for a in i.accesses)
+    shapes = [(p.launch, p.model) for p in profiles]
+    facts[OCCUPANCY] = min((100 * fit(*shape).fraction for shape in shapes), default=0.0)
+    facts[SHARED] = max((float(s.static_shared + s.dynamic_shared) for s, _ in shapes), default=0.0)
+    facts[STAGES] = max((float(len(p.stages.stages)) for p in profiles if p.stages), default=0.0)
     if path.suffix == ".cu":
         inside = templates.lines(path.read_text(encoding="utf-8"))
         facts[TEMPLATES] = float(
