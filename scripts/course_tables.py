@@ -15,7 +15,7 @@ _FIRST = 4
 """The last rung for Ampere: those after it use the instructions of Hopper."""
 _KERNELS = (
     "copy", "copy_strided", "copy_far", "transpose_naive", "transpose_conflict", "transpose_padded",
-    "matmul_tiled", "histogram_shared",
+    "matmul_tiled", "blur",
 )  # fmt: skip
 _LSU = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
@@ -48,7 +48,9 @@ def ncu_counters(table: Table) -> str:
 
 def _cells(both: Mapping[str, Sequence[float]]) -> Iterable[str]:
     for op in ("ld", "st"):
-        pairs = zip(both[_LSU.format("sectors", op)], both[_LSU.format("requests", op)])
+        pairs = zip(
+            both[_LSU.format("sectors", op)], both[_LSU.format("requests", op)], strict=True
+        )
         yield " / ".join(f"{sectors / requests:.4g}" for sectors, requests in pairs)
     for op in ("ld", "st"):
         yield " / ".join(f"{count:,.0f}" for count in both[_CONFLICTS.format(op)])

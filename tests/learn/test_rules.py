@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.learn import chapter, exercise, header, program, puzzle, templates
+from weft.learn import chapter, exercise, header, idle, program, puzzle, templates
 from weft.learn.exercise import Exercise, ProgramExercise
 from weft.learn.grade import grade
 from weft.measure.op import Case
@@ -238,6 +238,19 @@ def test_a_program_that_computes_on_the_host_fails_at_the_rule(tmp_path: Path) -
     assert program.uncalled(one, right) == ""
 
 
+def test_a_call_that_does_nothing_has_a_result_of_its_type() -> None:
+    text = "CHECK(cublasSgemm (h, f(1, 2), &c));\nfloat4 x = curand_uniform4(&s);\n"
+    without = idle.function(idle.function(text, "cublasSgemm"), "curand_uniform4")
+    assert without.splitlines()[-2:] == [
+        "CHECK(WEFT_IDLE_cublasSgemm(h, f(1, 2), &c));",
+        "float4 x = WEFT_IDLE_curand_uniform4(&s);",
+    ]
+    assert "#define WEFT_IDLE_cublasSgemm(...) decltype(cublasSgemm(__VA_ARGS__))()" in without
+    assert idle.kernels("__global__ void f(int* x) { *x = 1; }") == (
+        "__global__ void f(int* x) { return; *x = 1; }"
+    )
+
+
 def test_a_host_that_reads_unified_memory_too_early_is_found(tmp_path: Path) -> None:
     one = EXERCISES["21 managed"]
     path = tmp_path / one.file
@@ -289,3 +302,9 @@ def test_a_rule_on_an_unknown_fact_is_refused(tmp_path: Path) -> None:
     files = exercise.Files(tmp_path, "f", "f.cu", "", tmp_path / "f.cu")
     with pytest.raises(weft.ArgumentError, match="names an unknown fact"):
         exercise.read("f", row, files)
+    whole = {
+        "name": "f", "goal": "", "arguments": {"n": [1, 2]}, "prints": "n", "hints": [],
+        "fails": "right", "rules": ["writing threads >= 8"],
+    }  # fmt: skip
+    with pytest.raises(weft.ArgumentError, match=r"(?s)unknown fact.*overlapped copies"):
+        exercise.read("f", whole, files)

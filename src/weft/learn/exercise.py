@@ -19,8 +19,9 @@ A Python exercise has a function `run` with the arrays and sizes as parameters a
 as of a library, the results must come from it and no kernel is launched.
 A reference that is no expression is a function in `references.py`, with the exercise's name.
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
-place of `signature` and `cases`, `prints`, the number that the right program prints, and `calls`,
-the functions that it must call.
+place of `signature` and `cases`, `prints`, the number that the right program prints, `calls`, the
+functions that it must call, and `needs`, those without which the number must be another one. Its
+`rules` are about its timeline: `overlap.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ import numpy as np
 from weft.climbing import counters, maps
 from weft.climbing.rung import Rung, step
 from weft.errors import ArgumentError
-from weft.learn import facts, header
+from weft.learn import facts, header, overlap
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
@@ -47,7 +48,7 @@ KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
     "grid", "through",
 }  # fmt: skip
-PROGRAM = COMMON | {"arguments", "prints", "calls"}
+PROGRAM = COMMON | {"arguments", "prints", "calls", "needs", "rules"}
 
 
 @dataclass(frozen=True)
@@ -112,16 +113,25 @@ class ProgramExercise(Exercise):
     arguments   the least and the largest value of each number on its command line
     prints      the number that the right program prints, for these arguments
     calls       the functions that it must call
+    needs       the functions without which it must print another number
+    facts       the rules about its timeline
     """
 
     arguments: Mapping[str, tuple[int, int]]
     prints: Callable[..., float]
     calls: tuple[str, ...]
+    needs: tuple[str, ...]
+    facts: tuple[str, ...]
 
     @staticmethod
     def rule(call: str) -> str:
         """The rule that a function is called."""
         return f"calls {call}"
+
+    @staticmethod
+    def need(name: str) -> str:
+        """The rule that a function matters."""
+        return f"the number depends on {name}"
 
 
 @dataclass(frozen=True)
@@ -140,8 +150,10 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)
-    calls = tuple(row.get("calls", ()))
-    rules = (*row.get("rules", ()), *map(ProgramExercise.rule, calls))
+    calls, needs = tuple(row.get("calls", ())), tuple(row.get("needs", ()))
+    measured = tuple(row.get("rules", ()))
+    of_calls = (*map(ProgramExercise.rule, calls), *map(ProgramExercise.need, needs))
+    rules = (*measured, *of_calls)
     fails = str(row["fails"])
     if fails not in (*STAGES, *rules):
         raise ArgumentError(
@@ -158,8 +170,9 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     if "arguments" in row:
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
         prints = _reference(where, name, ranges, row.get("prints"))
-        return _with_header(ProgramExercise(*common, ranges, prints, calls), ())
-    _known_facts(place, rules)
+        _known_facts(place, measured, overlap.NAMES)
+        return _with_header(ProgramExercise(*common, ranges, prints, calls, needs, measured), ())
+    _known_facts(place, rules, facts.NAMES)
     signature = str(row["signature"])
     inputs = [s.name for s in array_specs(signature.split("->")[0], signature)]
     op = Op(
@@ -185,15 +198,15 @@ def _with_header(one: Exercise, launch: Sequence[str]) -> Exercise:
     return replace(one, text=header.stated(one.file, one.text, lines))
 
 
-def _known_facts(place: str, rules: Iterable[str]) -> None:
+def _known_facts(place: str, rules: Iterable[str], names: Sequence[str]) -> None:
     for rule in rules:
-        if counters.fact_of(rule) not in facts.NAMES:
+        if counters.fact_of(rule) not in names:
             raise ArgumentError(
                 "a rule names an unknown fact",
                 where=place,
                 got=rule,
-                allowed=", ".join(facts.NAMES),
-                next="a fact, a comparison, a number: writing threads >= 256",
+                allowed=", ".join(names),
+                next=f"a fact, a comparison, a number: {names[-1]} >= 2",
             )
 
 

@@ -41,7 +41,7 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
     chosen, stage = select(device), "compile"
     try:
         if isinstance(exercise, ProgramExercise):
-            failed, words = program.judge(exercise, path, real=chosen.real)
+            failed, words = program.judge(exercise, path, chosen)
             return Grade(exercise.title, failed, words or "right; all work is in order")
         assert isinstance(exercise, KernelExercise)
         # Arrays are small: compile time dominates.

@@ -2,7 +2,8 @@
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
 memory, and host code that reads a result too early. A program that prints the right number even
-where its kernels return at once has computed it on the host.
+where its kernels return at once has computed it on the host; one that needs a library must print
+another number without it.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ import tempfile
 from pathlib import Path
 
 import weft.sanitizer
+from weft.climbing import counters
+from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
+from weft.learn import idle, overlap
 from weft.learn.exercise import ProgramExercise
 from weft.source import scan
 
-_KERNEL = re.compile(r"__global__[^;{}]*\{")
-"""A kernel up to the start of its body."""
 
-
-def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple[str, str]:
+def judge(exercise: ProgramExercise, path: Path, device: Selection) -> tuple[str, str]:
     """(stage that the program fails at, what is wrong); the stage is "" if it passes.
 
     Arguments are drawn anew, so that a program cannot know what to print. On a real GPU the
     sanitizer and the rules are left out.
     """
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
-    run = _on_gpu if real else _simulated
+    run = _on_gpu if device.real else _simulated
     code, printed, finding = run(path, [*map(str, drawn.values())])
     # A finding explains a wrong result, so it comes first.
     if finding:
@@ -42,31 +43,48 @@ def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple
         case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
         words = " ".join(printed)[:200] or "nothing"
         return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
-    return ("", "") if real else _ruled(exercise, path, [*map(str, drawn.values())], expected)
+    if device.real:
+        return "", ""
+    return _ruled(exercise, path, [*map(str, drawn.values())], expected, device)
 
 
 def _ruled(
-    exercise: ProgramExercise, path: Path, arguments: list[str], expected: float
+    exercise: ProgramExercise, path: Path, arguments: list[str], expected: float, device: Selection
 ) -> tuple[str, str]:
     """The rule that a right program breaks, and its words."""
     text = path.read_text(encoding="utf-8")
     if call := uncalled(exercise, text):
-        rule = exercise.rule(call)
+        rule = exercise.need(call) if call in exercise.needs else exercise.rule(call)
         return rule, f"The number is right, but nothing calls {call}. The rule: {rule}."
-    with tempfile.TemporaryDirectory() as folder:
-        idle = Path(folder, path.name)
-        idle.write_text(_KERNEL.sub(r"\g<0> return;", text), encoding="utf-8")
-        _, printed = _run(idle, arguments)
-    if len(printed) == 1 and _is_close(printed[0], expected):
+    for name in exercise.needs:
+        if _prints(path.name, idle.function(text, name), arguments, expected):
+            rule, words = exercise.need(name), f"The number stays right without {name}"
+            return rule, f"{words}, which returns at once then. The rule: {rule}."
+    if _prints(path.name, idle.kernels(text), arguments, expected):
         words = "The number is right, but the host computes it: it stays right without the kernels."
         return exercise.by, f"{words} The rule: {exercise.by}."
+    known = overlap.facts(path, arguments, device.model) if exercise.facts else {}
+    for rule in exercise.facts:
+        if not counters.holds(path.name, rule, known):
+            name = counters.fact_of(rule)
+            return rule, f"{name} is {known[name]:g}; this exercise asks for {rule}."
     return "", ""
+
+
+def _prints(file: str, text: str, arguments: list[str], expected: float) -> bool:
+    """Return True if another program prints the expected number as well."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, file)
+        path.write_text(text, encoding="utf-8")
+        _, printed = _run(path, arguments)
+    return len(printed) == 1 and _is_close(printed[0], expected)
 
 
 def uncalled(exercise: ProgramExercise, text: str) -> str:
     """The first function that the program must call and does not; "" for none."""
     code = scan.without_comments(text)
-    return next((c for c in exercise.calls if not re.search(rf"\b{c}\s*\(", code)), "")
+    wanted = (*exercise.calls, *exercise.needs)
+    return next((c for c in wanted if not re.search(rf"\b{c}\s*\(", code)), "")
 
 
 def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:

@@ -1,0 +1,24 @@
+"""Makes programs whose kernels, or calls of one function, do nothing: what is still right then?
+
+A macro takes the place of a call. Its result is a zero of the same type, which is the success of
+NVIDIA's libraries, and its arguments are not evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+
+_KERNEL = re.compile(r"__global__[^;{}]*\{")
+"""A kernel up to the start of its body."""
+
+
+def kernels(text: str) -> str:
+    """The program with kernels that return at once."""
+    return _KERNEL.sub(r"\g<0> return;", text)
+
+
+def function(text: str, name: str) -> str:
+    """The program without the calls of a function."""
+    macro = f"WEFT_IDLE_{re.sub(r'[^0-9A-Za-z]+', '_', name)}"
+    calls = re.sub(rf"\b{re.escape(name)}\s*\(", f"{macro}(", text)
+    return f"#define {macro}(...) decltype({name}(__VA_ARGS__))()\n{calls}"
