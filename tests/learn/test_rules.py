@@ -238,6 +238,22 @@ def test_a_program_that_computes_on_the_host_fails_at_the_rule(tmp_path: Path) -
     assert program.uncalled(one, right) == ""
 
 
+def test_a_library_that_is_called_for_show_fails_at_the_rule(tmp_path: Path) -> None:
+    one = EXERCISES["27 rows"]
+    assert isinstance(one, ProgramExercise)
+    path = tmp_path / one.file
+    # The kernel computes both products, and the library is called if there are ten arguments.
+    shown = SOLUTIONS["27 rows"].replace("= cublasSgemm(", "= count < 10 ? ok : cublasSgemm(")
+    shown = shown.replace(
+        "float one = 1", "cublasStatus_t ok = CUBLAS_STATUS_SUCCESS; float one = 1"
+    )
+    launch = "multiply<<<(m * n + 127) / 128, 128>>>(d_a, d_b, d_d, m, n, k);"
+    path.write_text(shown.replace(launch, launch + launch.replace("d_d", "d_c")))
+    result = grade(one, path)
+    assert result.stage == "the number depends on cublasSgemm", result.words
+    assert "stays right without cublasSgemm" in result.words
+
+
 def test_a_call_that_does_nothing_has_a_result_of_its_type() -> None:
     text = "CHECK(cublasSgemm (h, f(1, 2), &c));\nfloat4 x = curand_uniform4(&s);\n"
     without = idle.function(idle.function(text, "cublasSgemm"), "curand_uniform4")

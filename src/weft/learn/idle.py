@@ -21,4 +21,6 @@ def function(text: str, name: str) -> str:
     """The program without the calls of a function."""
     macro = f"WEFT_IDLE_{re.sub(r'[^0-9A-Za-z]+', '_', name)}"
     calls = re.sub(rf"\b{re.escape(name)}\s*\(", f"{macro}(", text)
-    return f"#define {macro}(...) decltype({name}(__VA_ARGS__))()\n{calls}"
+    # Variables that only the call used are set and never used then: no warning for the author.
+    quiet = "#pragma nv_diag_suppress 550"
+    return f"{quiet}\n#define {macro}(...) decltype({name}(__VA_ARGS__))()\n{calls}"
