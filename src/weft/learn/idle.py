@@ -1,4 +1,4 @@
-"""Makes programs whose kernels, or calls of one function, do nothing: what is still right then?
+"""Makes programs whose kernels, or whose calls of one function, do nothing.
 
 A macro takes the place of a call. Its result is a zero of the same type, which is the success of
 NVIDIA's libraries, and its arguments are not evaluated.
