@@ -12,15 +12,17 @@
     hints = ["Which thread writes y[0]? Which one writes y[1]?"]
 
 `fails` is what the exercise fails at as given: "compile", "right", "sanitize", or one of the rules.
-The learner's file begins with the launch and the rules: `header.py`.
+The learner's file begins with the launch and the rules: `header.py`. Comments `// map:` of the file
+ask for tensor maps, as in the header of a rung.
 A Python exercise has a function `run` with the arrays and sizes as parameters and no `launch`; its
 `grid` says in the same notation what `run` launches. Where `through` names a function of the file,
 as of a library, the results must come from it and no kernel is launched.
 A reference that is no expression is a function in `references.py`, with the exercise's name.
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
-place of `signature` and `cases`, `prints`, the number that the right program prints, and `calls`,
-the functions that it must call. `flags` are for nvcc. `models` are GPUs to draw one from: the
-program is graded on it, and its reference has one parameter more, the `GpuModel`.
+place of `signature` and `cases`, `prints`, the number that the right program prints, `calls`, the
+functions that it must call, and `depends_on`, those without which the number must be another one.
+Its `rules` are about a run: `PROGRAM_FACTS`. `flags` are for nvcc. `models` are GPUs to draw
+one from: the program is graded on it, and its reference has one parameter more, the `GpuModel`.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.climbing import counters
+from weft.climbing import counters, maps
 from weft.climbing.rung import Rung, step
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import ArgumentError
-from weft.learn import facts, header
+from weft.learn import facts, header, overlap
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
@@ -49,7 +51,9 @@ KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
     "grid", "through",
 }  # fmt: skip
-PROGRAM = COMMON | {"arguments", "prints", "calls", "rules", "flags", "models"}
+PROGRAM = COMMON | {"arguments", "prints", "calls", "depends_on", "rules", "flags", "models"}
+PROGRAM_FACTS = (*facts.PROGRAM, *overlap.NAMES)
+"""Every fact that a rule of a whole program may name."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class KernelExercise(Exercise):
         return Rung(
             -1, self.title, path, self.goal, tuple(step(path, t) for t in self.launch),
             array_specs(self.scratch) if self.scratch else (), self.clear, self.rules, "", "f32",
-            self.arrays, {},
+            self.arrays, {}, maps=tuple(maps.in_source(path.read_text("utf-8"), path.name)),
         )  # fmt: skip
 
 
@@ -114,7 +118,8 @@ class ProgramExercise(Exercise):
     arguments   the least and the largest value of each number on its command line
     prints      the number that the right program prints, for these arguments
     calls       the functions that it must call
-    counted     the rules that are about counters
+    depends_on  the functions without which it must print another number
+    measured    the rules on facts of a run
     flags       for nvcc
     models      GPUs to draw one from; none for the one that is selected
     """
@@ -122,7 +127,8 @@ class ProgramExercise(Exercise):
     arguments: Mapping[str, tuple[int, int]]
     prints: Callable[..., float]
     calls: tuple[str, ...]
-    counted: tuple[str, ...]
+    depends_on: tuple[str, ...]
+    measured: tuple[str, ...]
     flags: tuple[str, ...]
     models: tuple[GpuModel, ...]
 
@@ -130,6 +136,11 @@ class ProgramExercise(Exercise):
     def rule(call: str) -> str:
         """The rule that a function is called."""
         return f"calls {call}"
+
+    @staticmethod
+    def need(name: str) -> str:
+        """The rule that a function matters."""
+        return f"the number depends on {name}"
 
 
 @dataclass(frozen=True)
@@ -148,8 +159,10 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)
-    calls = tuple(row.get("calls", ()))
-    rules = (*row.get("rules", ()), *map(ProgramExercise.rule, calls))
+    calls, depends_on = tuple(row.get("calls", ())), tuple(row.get("depends_on", ()))
+    measured = tuple(row.get("rules", ()))
+    of_calls = (*map(ProgramExercise.rule, calls), *map(ProgramExercise.need, depends_on))
+    rules = (*measured, *of_calls)
     fails = str(row["fails"])
     if fails not in (*STAGES, *rules):
         raise ArgumentError(
@@ -164,11 +177,11 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     places = (files.folder, files.file, files.text, files.solution)
     common = (title, name, goal, *places, fails, hints, not through, rules, by)
     if "arguments" in row:
-        counted, gpus = tuple(row.get("rules", ())), tuple(map(models.get, row.get("models", ())))
-        _known_facts(place, counted, facts.PROGRAM)
+        _known_facts(place, measured, PROGRAM_FACTS)
+        gpus = tuple(map(models.get, row.get("models", ())))
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
         prints = _reference(where, name, [*ranges, *["gpu"] * bool(gpus)], row.get("prints"))
-        more = (calls, counted, tuple(row.get("flags", ())), gpus)
+        more = (calls, depends_on, measured, tuple(row.get("flags", ())), gpus)
         return _with_header(ProgramExercise(*common, ranges, prints, *more), ())
     _known_facts(place, rules, facts.NAMES)
     signature = str(row["signature"])
@@ -204,7 +217,7 @@ def _known_facts(place: str, rules: Iterable[str], names: Sequence[str]) -> None
                 where=place,
                 got=rule,
                 allowed=", ".join(names),
-                next="a fact, a comparison, a number: writing threads >= 256",
+                next=f"a fact, a comparison, a number: {names[-1]} >= 2",
             )
 
 

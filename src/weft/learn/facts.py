@@ -5,6 +5,9 @@
     writing threads >= 256            threads whose results stay: `share.py`
     lanes per shared load >= 8        how many threads of a warp work at a time
     child launches >= 64              by threads: each one counts
+    occupancy >= 50                   in percent of an SM's warps; the least of all launches
+    shared bytes <= 4096              of a block; the most of all launches
+    stages >= 3                       mbarriers of a block that copies report to; the most as well
     stores outside of templates = 0   executed by warps; `templates.py` reads the source
 
 All of them belong to the first case of the exercise, or to a run of the whole program.
@@ -19,6 +22,7 @@ from weft.climbing import counters
 from weft.learn import templates
 from weft.measure import Profile
 from weft.measure.profile import work
+from weft.measure.profile.cliffs import fit
 from weft.ptx.isa.columns import ResultForm
 from weft.values.profile import Instruction
 
@@ -36,6 +40,9 @@ KINDS: Mapping[str, Kind] = {
     "global atomics": _accesses("global", "atomic", "reduction"),
     "global loads": _accesses("global", "load"),
     "global stores": _accesses("global", "store"),
+    "tensor copies": lambda i: i.opcode.startswith("cp.async.bulk.tensor"),
+    "warpgroup products": lambda i: i.opcode.startswith("wgmma.mma_async"),
+    "cluster loads": _accesses("cluster", "load"),
     "tensor core instructions": lambda i: i.work[0].startswith("tensor"),
     "shuffles": lambda i: work.result(i.opcode) is ResultForm.SHUFFLED,
     "barriers": lambda i: work.joins_block(i.opcode),
@@ -51,6 +58,7 @@ THREADS: Mapping[str, Kind] = {
 """Kinds of instructions that are counted once for each thread."""
 LANES = "lanes per shared load"
 TEMPLATES = "stores outside of templates"
+OCCUPANCY, SHARED, STAGES = "occupancy", "shared bytes", "stages"
 SHARES = (
     "launches", "writing launches", "writing threads", "writing blocks", "reading threads",
     "reading blocks",
@@ -58,7 +66,7 @@ SHARES = (
 """Facts of `share.py`; a profile gives the others."""
 NAMES = (
     *counters.FACTS, "branch divergence", "instructions", *KINDS, *THREADS, LANES, TEMPLATES,
-    *SHARES,
+    OCCUPANCY, SHARED, STAGES, *SHARES,
 )  # fmt: skip
 """Every fact that a rule may name."""
 PROGRAM = tuple(
@@ -79,6 +87,10 @@ def counted(profiles: list[Profile], results: int, path: Path) -> dict[str, floa
     for name, kind in THREADS.items():
         facts[name] = float(sum(i.threads_on for i in every if kind(i)))
     facts[LANES] = _LANES.value(a for i in every for a in i.accesses)
+    shapes = [(p.launch, p.model) for p in profiles]
+    facts[OCCUPANCY] = min((100 * fit(*shape).fraction for shape in shapes), default=0.0)
+    facts[SHARED] = max((float(s.static_shared + s.dynamic_shared) for s, _ in shapes), default=0.0)
+    facts[STAGES] = max((float(len(p.stages.stages)) for p in profiles if p.stages), default=0.0)
     if path.suffix == ".cu":
         inside = templates.lines(path.read_text(encoding="utf-8"))
         facts[TEMPLATES] = float(

@@ -2,7 +2,8 @@
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
 memory, and host code that reads a result too early. A program that prints the right number even
-where no kernel runs has computed it on the host.
+where no kernel runs has computed it on the host; one that depends on a library must print another
+number without it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import weft.sanitizer
 from weft.climbing import counters
 from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
-from weft.learn import facts
+from weft.learn import facts, idle, overlap
 from weft.learn.exercise import ProgramExercise
 from weft.measure.profile.session import Recording, recording
 from weft.source import scan
@@ -86,24 +87,42 @@ def judge(exercise: ProgramExercise, path: Path, device: Selection) -> Judged:
 def _ruled(trial: _Trial, path: Path) -> Judged:
     """The rule that a right program breaks, and its words."""
     exercise = trial.exercise
-    if call := uncalled(exercise, path.read_text(encoding="utf-8")):
-        rule = exercise.rule(call)
+    text = path.read_text(encoding="utf-8")
+    if call := uncalled(exercise, text):
+        rule = exercise.need(call) if call in exercise.depends_on else exercise.rule(call)
         return Judged(rule, f"The number is right, but nothing calls {call}. The rule: {rule}.")
+    for name in exercise.depends_on:
+        if _prints(trial, path.name, idle.function(text, name)):
+            rule, words = exercise.need(name), f"The number stays right without {name}"
+            return Judged(rule, f"{words}, which returns at once then. The rule: {rule}.")
     _, printed = _run(trial, path, idle=True)
     if trial.is_right(printed):
         words = "The number is right, but the host computes it: it stays right without the kernels."
         return Judged(exercise.by, f"{words} The rule: {exercise.by}.")
-    return _counted(trial, path)
+    return _measured(trial, path)
 
 
-def _counted(trial: _Trial, path: Path) -> Judged:
-    """The first rule on counters that does not hold, and its words."""
-    if not trial.exercise.counted:
+def _prints(trial: _Trial, file: str, text: str) -> bool:
+    """Return True if another program prints the expected number as well."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, file)
+        path.write_text(text, encoding="utf-8")
+        _, printed = _run(trial, path)
+    return trial.is_right(printed)
+
+
+def _measured(trial: _Trial, path: Path) -> Judged:
+    """The first rule on facts of a run that does not hold, and its words."""
+    rules, model = trial.exercise.measured, trial.device.model
+    if not rules:
         return Judged()
-    with recording(Recording(trial.device.model.key)) as recorded:
+    timeline = any(counters.fact_of(rule) in overlap.NAMES for rule in rules)
+    with recording(Recording(model.key, timeline=timeline)) as recorded:
         _run(trial, path)
     known = facts.of_program(recorded.profiles, recorded.seen.values(), path)
-    for rule in trial.exercise.counted:
+    if timeline:
+        known |= overlap.facts(path.name, model, recorded)
+    for rule in rules:
         name = counters.fact_of(rule)
         if not counters.holds(path.name, rule, known):
             found = f"{name} is {facts.shown(known[name])}"
@@ -114,7 +133,8 @@ def _counted(trial: _Trial, path: Path) -> Judged:
 def uncalled(exercise: ProgramExercise, text: str) -> str:
     """The first function that the program must call and does not; "" for none."""
     code = scan.without_comments(text)
-    return next((c for c in exercise.calls if not re.search(rf"\b{c}\s*\(", code)), "")
+    wanted = (*exercise.calls, *exercise.depends_on)
+    return next((c for c in wanted if not re.search(rf"\b{c}\s*\(", code)), "")
 
 
 def _simulated(trial: _Trial, path: Path) -> tuple[int, list[str], Finding | None]:
