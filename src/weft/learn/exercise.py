@@ -18,8 +18,9 @@ A Python exercise has a function `run` with the arrays and sizes as parameters a
 as of a library, the results must come from it and no kernel is launched.
 A reference that is no expression is a function in `references.py`, with the exercise's name.
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
-place of `signature` and `cases`, `prints`, the number that the right program prints, and `calls`,
-the functions that it must call.
+place of `signature` and `cases`, `prints`, the number that the right program prints, `calls`, the
+functions that it must call, and `gpus`, the number of GPUs that it uses. Its rules are about what
+each GPU sends and allocates (`several.py`), with limits that may name the arguments.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ import numpy as np
 from weft.climbing import counters
 from weft.climbing.rung import Rung, step
 from weft.errors import ArgumentError
-from weft.learn import facts, header
+from weft.learn import facts, header, several
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
@@ -46,7 +47,7 @@ KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
     "grid", "through",
 }  # fmt: skip
-PROGRAM = COMMON | {"arguments", "prints", "calls"}
+PROGRAM = COMMON | {"arguments", "prints", "calls", "gpus", "rules"}
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,15 @@ class ProgramExercise(Exercise):
     arguments   the least and the largest value of each number on its command line
     prints      the number that the right program prints, for these arguments
     calls       the functions that it must call
+    gpus        the number of simulated GPUs; kernels of each must contribute to the result
+    limits      rules on what the GPUs send and allocate
     """
 
     arguments: Mapping[str, tuple[int, int]]
     prints: Callable[..., float]
     calls: tuple[str, ...]
+    gpus: int
+    limits: tuple[str, ...]
 
     @staticmethod
     def rule(call: str) -> str:
@@ -151,14 +156,18 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
         )
     goal, hints, through = str(row["goal"]), tuple(row["hints"]), str(row.get("through", ""))
     host_code = "arguments" in row or files.solution.suffix == ".py"
-    by = f"{through or 'a kernel'} computes the results" if host_code else ""
+    gpus = int(row.get("gpus", 1))
+    computes = f"{through or 'a kernel'} computes" if gpus == 1 else "kernels of each GPU compute"
+    by = f"{computes} the results" if host_code else ""
     places = (files.folder, files.file, files.text, files.solution)
     common = (title, name, goal, *places, fails, hints, not through, rules, by)
     if "arguments" in row:
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
         prints = _reference(where, name, ranges, row.get("prints"))
-        return _with_header(ProgramExercise(*common, ranges, prints, calls), ())
-    _known_facts(place, rules)
+        limits = tuple(row.get("rules", ()))
+        _known_facts(place, limits, several.fact_of, several.NAMES)
+        return _with_header(ProgramExercise(*common, ranges, prints, calls, gpus, limits), ())
+    _known_facts(place, rules, counters.fact_of, facts.NAMES)
     signature = str(row["signature"])
     inputs = [s.name for s in array_specs(signature.split("->")[0], signature)]
     op = Op(
@@ -184,14 +193,16 @@ def _with_header(one: Exercise, launch: Sequence[str]) -> Exercise:
     return replace(one, text=header.stated(one.file, one.text, lines))
 
 
-def _known_facts(place: str, rules: Iterable[str]) -> None:
+def _known_facts(
+    place: str, rules: Iterable[str], fact_of: Callable[[str], str], names: Sequence[str]
+) -> None:
     for rule in rules:
-        if counters.fact_of(rule) not in facts.NAMES:
+        if fact_of(rule) not in names:
             raise ArgumentError(
                 "a rule names an unknown fact",
                 where=place,
                 got=rule,
-                allowed=", ".join(facts.NAMES),
+                allowed=", ".join(names),
                 next="a fact, a comparison, a number: writing threads >= 256",
             )
 

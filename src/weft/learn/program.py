@@ -2,7 +2,7 @@
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
 memory, and host code that reads a result too early. A program that prints the right number even
-where its kernels return at once has computed it on the host.
+where the kernels of a GPU return at once has computed it elsewhere.
 """
 
 from __future__ import annotations
@@ -12,15 +12,26 @@ import random
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import weft.sanitizer
 from weft.frontends import compute_sanitizer, program
+from weft.learn import several
 from weft.learn.exercise import ProgramExercise
 from weft.source import scan
+from weft.values.device_work import DeviceWork
 
-_KERNEL = re.compile(r"__global__[^;{}]*\{")
-"""A kernel up to the start of its body."""
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: its exit code, the words that it prints, the first finding, and its GPUs' work."""
+
+    code: int
+    printed: list[str]
+    finding: str = ""
+    devices: Sequence[DeviceWork] = ()
 
 
 def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple[str, str]:
@@ -30,36 +41,38 @@ def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple
     sanitizer and the rules are left out.
     """
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
-    run = _on_gpu if real else _simulated
-    code, printed, finding = run(path, [*map(str, drawn.values())])
+    arguments = [*map(str, drawn.values())]
+    run = _on_gpu(path, arguments) if real else _sanitized(exercise, path, arguments)
     # A finding explains a wrong result, so it comes first.
-    if finding:
-        return "sanitize", finding
-    if code != 0:
-        return "right", f"The program ends with exit code {code}, where 0 is expected."
+    if run.finding:
+        return "sanitize", run.finding
+    if run.code != 0:
+        return "right", f"The program ends with exit code {run.code}, where 0 is expected."
     expected = float(exercise.prints(**drawn))
-    if len(printed) != 1 or not _is_close(printed[0], expected):
+    if not _is_right(run, expected):
         case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
-        words = " ".join(printed)[:200] or "nothing"
+        words = " ".join(run.printed)[:200] or "nothing"
         return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
-    return ("", "") if real else _ruled(exercise, path, [*map(str, drawn.values())], expected)
+    return ("", "") if real else _ruled(exercise, path, drawn, run, expected)
 
 
 def _ruled(
-    exercise: ProgramExercise, path: Path, arguments: list[str], expected: float
+    exercise: ProgramExercise, path: Path, drawn: Mapping[str, int], run: _Run, expected: float
 ) -> tuple[str, str]:
     """The rule that a right program breaks, and its words."""
     text = path.read_text(encoding="utf-8")
     if call := uncalled(exercise, text):
         rule = exercise.rule(call)
         return rule, f"The number is right, but nothing calls {call}. The rule: {rule}."
-    with tempfile.TemporaryDirectory() as folder:
-        idle = Path(folder, path.name)
-        idle.write_text(_KERNEL.sub(r"\g<0> return;", text), encoding="utf-8")
-        _, printed = _run(idle, arguments)
-    if len(printed) == 1 and _is_close(printed[0], expected):
-        words = "The number is right, but the host computes it: it stays right without the kernels."
-        return exercise.by, f"{words} The rule: {exercise.by}."
+    for rule in exercise.limits:
+        if words := several.broken(rule, run.devices, drawn):
+            return rule, f"The number is right, but {words}. The rule: {rule}."
+    for gpu in range(exercise.gpus):
+        if _is_right(_run(exercise, path, [*map(str, drawn.values())], idle=gpu), expected):
+            kernels = "the kernels" if exercise.gpus == 1 else f"the kernels of GPU {gpu}"
+            where = "the host computes it" if exercise.gpus == 1 else "another one computes it"
+            words = f"The number is right, but {where}: it stays right without {kernels}."
+            return exercise.by, f"{words} The rule: {exercise.by}."
     return "", ""
 
 
@@ -69,32 +82,36 @@ def uncalled(exercise: ProgramExercise, text: str) -> str:
     return next((c for c in exercise.calls if not re.search(rf"\b{c}\s*\(", code)), "")
 
 
-def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
-    """(exit code, words that it prints, first finding of the sanitizer)."""
+def _sanitized(exercise: ProgramExercise, path: Path, arguments: list[str]) -> _Run:
     with weft.sanitizer.sanitize(raises=False) as report:
-        code, printed = _run(path, arguments)
-    return code, printed, str(report.findings[0]) if report.findings else ""
+        run = _run(exercise, path, arguments)
+    finding = str(report.findings[0]) if report.findings else ""
+    return replace(run, finding=finding, devices=report.devices)
 
 
-def _run(path: Path, arguments: list[str]) -> tuple[int, list[str]]:
-    """(exit code, words that it prints)."""
+def _run(
+    exercise: ProgramExercise, path: Path, arguments: list[str], idle: int | None = None
+) -> _Run:
+    """Run the program on simulated GPUs; kernels of the idle one return at once."""
     with tempfile.TemporaryFile() as output:
-        code = program.run(str(path), arguments, stdout=output.fileno())
+        code = program.run(
+            str(path), arguments, gpus=exercise.gpus, idle=idle, stdout=output.fileno()
+        )
         output.seek(0)
-        return code, output.read().decode(errors="replace").split()
+        return _Run(code, output.read().decode(errors="replace").split())
 
 
-def _on_gpu(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
+def _on_gpu(path: Path, arguments: list[str]) -> _Run:
     with tempfile.TemporaryDirectory() as folder:
         command = [*compute_sanitizer.command_of(str(path), folder), *arguments]
         done = subprocess.run(
             command, stdout=subprocess.PIPE, text=True, check=False, encoding="utf-8"
         )
-    return done.returncode, done.stdout.split(), ""
+    return _Run(done.returncode, done.stdout.split())
 
 
-def _is_close(word: str, expected: float) -> bool:
+def _is_right(run: _Run, expected: float) -> bool:
     try:
-        return math.isclose(float(word), expected, rel_tol=1e-5)
+        return [math.isclose(float(word), expected, rel_tol=1e-5) for word in run.printed] == [True]
     except ValueError:
         return False

@@ -268,11 +268,15 @@ class Runtime:
             self.misused(b"use after free", name.encode(), address, b"was freed before")
 
     @answers(0)
-    def unfreed(self) -> None:
-        """Report the memory that the program, which has ended, did not free."""
+    def ended(self) -> None:
+        """Report the memory that the program did not free, and the work of its GPUs."""
+        from weft.device.sim.tools.sanitizer.session import Report
         from weft.frontends.program.sanitizer import frees
 
         self._note(frees.leaks(self._source, self.library))
+        session = settings.active()
+        if self._sanitizer is not None and isinstance(session, Report):
+            session.count_devices(self._sanitizer.traffic.devices())
 
     def _note(self, findings: Sequence[Finding]) -> None:
         """Add findings to the report; with `raises`, print them and fail the program."""
