@@ -92,7 +92,9 @@ def main(job: ProgramJob) -> None:
         library.weft_block()  # tools need one launch at a time
     else:
         deadlock_detection.host = Host(library).quiet
-    if settings.active() is None and (patience := race_hint.patience()):
+    # A run with an idle GPU asks for its result alone.
+    hints = settings.active() is None and job.idle is None
+    if hints and (patience := race_hint.patience()):
         command = f"weft check --sanitize {source}"
         runtime.race_hint = race_hint.RaceHint(runtime.say, command, patience)
         _at_exit(libc, runtime.race_hint.report)
