@@ -70,7 +70,7 @@ def _ruled(
     for gpu in range(exercise.gpus):
         if _is_right(_run(exercise, path, [*map(str, drawn.values())], idle=gpu), expected):
             kernels = "the kernels" if exercise.gpus == 1 else f"the kernels of GPU {gpu}"
-            where = "the host computes it" if exercise.gpus == 1 else "another one computes it"
+            where = "the host computes it" if exercise.gpus == 1 else "something else computes it"
             words = f"The number is right, but {where}: it stays right without {kernels}."
             return exercise.by, f"{words} The rule: {exercise.by}."
     return "", ""
