@@ -13,7 +13,7 @@ from weft.learn import chapter, exercise, header, program, puzzle, several, temp
 from weft.learn.exercise import Exercise, ProgramExercise
 from weft.learn.grade import grade
 from weft.measure.op import Case
-from weft.values.device_work import DeviceWork
+from weft.values.findings import DeviceWork
 
 pytestmark = pytest.mark.sim
 

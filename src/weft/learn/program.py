@@ -21,7 +21,7 @@ from weft.frontends import compute_sanitizer, program
 from weft.learn import several
 from weft.learn.exercise import ProgramExercise
 from weft.source import scan
-from weft.values.device_work import DeviceWork
+from weft.values.findings import DeviceWork
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from weft.climbing import counters
 from weft.measure.expressions import number
-from weft.values.device_work import DeviceWork
+from weft.values.findings import DeviceWork
 
 _FACTS: Mapping[str, Callable[[DeviceWork], int]] = {
     "messages per GPU": lambda work: work.messages,

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from weft.device.sim.run.settings import LaunchRequest, Session
 from weft.device.sim.tools.sanitizer.session import Report
-from weft.values.device_work import DeviceWork
-from weft.values.findings import Finding
+from weft.values.findings import DeviceWork, Finding
 
 
 class ForwardedReport(Report):

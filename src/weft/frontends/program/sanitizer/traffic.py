@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from weft.values.device_work import MESSAGES, DeviceWork
+from weft.values.findings import DeviceWork
+
+_MESSAGES = ("ncclSend", "ncclRecv")
+"""Calls of NCCL between two ranks; all others are collective."""
 
 
 class Traffic:
@@ -21,9 +24,9 @@ class Traffic:
     def called(self, device: int, call: str, nbytes: int) -> None:
         """Count a call of NCCL that reads so many bytes of its rank."""
         work = self.of(device)
-        if call not in MESSAGES:
+        if call not in _MESSAGES:
             work.collectives += 1
-        elif call == MESSAGES[0]:
+        elif call == _MESSAGES[0]:
             work.messages += 1
             work.bytes_sent += nbytes
 

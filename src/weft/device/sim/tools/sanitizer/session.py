@@ -16,8 +16,7 @@ from weft.device.sim.run.settings import LaunchRequest
 from weft.device.sim.tools.sanitizer.findings import Decoder
 from weft.device.sim.tools.sanitizer.observer import CheckCounts, Sanitizer
 from weft.errors import DeviceError, SanitizerError
-from weft.values.device_work import DeviceWork
-from weft.values.findings import Access, Finding, summary
+from weft.values.findings import Access, DeviceWork, Finding, summary
 
 SHOWN = 5
 """The number of findings in an error's text; all are in `findings`."""
