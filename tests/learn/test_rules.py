@@ -8,10 +8,22 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.learn import chapter, exercise, header, idle, program, puzzle, templates
+from weft.frontends.program.sanitizer.traffic import Traffic
+from weft.learn import (
+    chapter,
+    exercise,
+    header,
+    idle,
+    program,
+    program_rules,
+    puzzle,
+    several,
+    templates,
+)
 from weft.learn.exercise import Exercise, ProgramExercise
 from weft.learn.grade import grade
 from weft.measure.op import Case
+from weft.values.findings import DeviceWork
 
 pytestmark = pytest.mark.sim
 
@@ -186,6 +198,28 @@ CHEATS = {
         "  int i = blockIdx.x * 256 + threadIdx.x; y[i] = x[i] / weft::block_sum<256>(sum); }",
         "cluster loads >= 12",
     ),
+    "a tile that the mask hides is loaded": (
+        "29 fused",
+        SOLUTIONS["29 fused"].replace("min(first + QUERIES, n)", "n"),
+        "bytes read per result <= 18",
+    ),
+    "an all-reduce of the library": (
+        "30 allreduce",
+        SOLUTIONS["30 allreduce"]
+        .replace("step < 2 * (GPUS - 1)", "step < 0")
+        .replace(
+            "double sum = 0;",
+            "double sum = 0;\n    ncclGroupStart();\n    for (int g = 0; g < GPUS; g++)\n"
+            "        ncclAllReduce(x[g], x[g], n, ncclFloat, ncclSum, comms[g], streams[g]);\n"
+            "    ncclGroupEnd();",
+        ),
+        "collectives per GPU = 0",
+    ),
+    "the host adds what GPUs were to add": (
+        "30 allreduce",
+        SOLUTIONS["30 allreduce"].replace("* h_x[i]", "* (4 * (i % 13) + 6 * (i % 3))"),
+        "kernels of each GPU compute the results",
+    ),
     "a program of Triton stores one by one": (
         "puzzle map, Triton",
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -272,6 +306,42 @@ def test_a_host_that_reads_unified_memory_too_early_is_found(tmp_path: Path) -> 
     assert result.stage == "sanitize" and "the host touches memory" in result.words
 
 
+def test_a_stage_that_reads_a_buffer_before_it_is_full_is_found(tmp_path: Path) -> None:
+    one = EXERCISES["30 pipeline"]
+    path = tmp_path / one.file
+    wait = "cudaStreamWaitEvent(last.compute, last.full[b], 0);"
+    assert wait in one.solution.read_text()
+    path.write_text(one.solution.read_text().replace(wait, ""))
+    result = grade(one, path)
+    assert result.stage == "sanitize" and "ncclRecv" in result.words, result.words
+
+
+def test_rules_on_what_gpus_send() -> None:
+    devices = [DeviceWork(0, messages=2, bytes_sent=80), DeviceWork(1, collectives=1)]
+    for rule, words in (
+        ("messages per GPU = 2", ""),
+        ("bytes sent per GPU <= 8 * n", ""),
+        ("bytes sent per GPU <= 7 * n", "bytes sent per GPU is 80"),
+        ("collectives per GPU = 0", "collectives per GPU is 1"),
+        ("bytes allocated per GPU <= n", ""),
+    ):
+        assert program_rules.broken(rule, several.facts(devices), {"n": 10}) == words
+    none = several.facts([])
+    assert program_rules.broken("messages per GPU >= 1", none, {}) == "messages per GPU is 0"
+
+
+def test_memory_of_a_gpu_counts_until_it_is_freed() -> None:
+    traffic = Traffic()
+    for device, nbytes in ((0, 100), (0, 50), (0, -100), (0, 60), (1, 8)):
+        traffic.allocated(device, nbytes)
+    for call in ("ncclSend", "ncclRecv", "ncclAllReduce"):
+        traffic.called(1, call, 32)
+    assert traffic.devices() == [
+        DeviceWork(0, peak_memory=150),
+        DeviceWork(1, collectives=1, messages=1, bytes_sent=32, peak_memory=8),
+    ]
+
+
 def test_every_exercise_and_puzzle_states_its_launch_and_its_rules() -> None:
     for one in (*EXERCISES.values(), *PUZZLES.values()):
         assert one.rules or one.by, one.title
@@ -321,3 +391,9 @@ def test_a_rule_on_an_unknown_fact_is_refused(tmp_path: Path) -> None:
     }  # fmt: skip
     with pytest.raises(weft.ArgumentError, match=r"(?s)unknown fact.*overlapped copies"):
         exercise.read("f", whole, files)
+    program_row = {
+        "name": "f", "goal": "", "arguments": {"n": [1, 2]}, "prints": "n", "gpus": 2,
+        "hints": [], "fails": "right", "rules": ["bytes sent <= 8"],
+    }  # fmt: skip
+    with pytest.raises(weft.ArgumentError, match="names an unknown fact"):
+        exercise.read("f", program_row, files)

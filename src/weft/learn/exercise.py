@@ -21,8 +21,9 @@ A reference that is no expression is a function in `references.py`, with the exe
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
 place of `signature` and `cases`, `prints`, the number that the right program prints, `calls`, the
 functions that it must call, and `depends_on`, those without which the number must be another one.
-Its `rules` are about a run: `PROGRAM_FACTS`. `flags` are for nvcc. `models` are GPUs to draw
-one from: the program is graded on it, and its reference has one parameter more, the `GpuModel`.
+Its `rules` are about a run: `program_rules.py`. `flags` are for nvcc. `gpus` is the number of GPUs
+that it uses. `models` are GPUs to draw one from: the program is graded on it, and its reference has
+one parameter more, the `GpuModel`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from weft.climbing.rung import Rung, step
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import ArgumentError
-from weft.learn import facts, header, overlap
+from weft.learn import facts, header, program_rules
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
@@ -51,9 +52,9 @@ KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
     "grid", "through",
 }  # fmt: skip
-PROGRAM = COMMON | {"arguments", "prints", "calls", "depends_on", "rules", "flags", "models"}
-PROGRAM_FACTS = (*facts.PROGRAM, *overlap.NAMES)
-"""Every fact that a rule of a whole program may name."""
+PROGRAM = COMMON | {
+    "arguments", "prints", "calls", "depends_on", "rules", "flags", "gpus", "models",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ class ProgramExercise(Exercise):
     depends_on  the functions without which it must print another number
     measured    the rules on facts of a run
     flags       for nvcc
+    gpus        the number of simulated GPUs; kernels of each must contribute to the result
     models      GPUs to draw one from; none for the one that is selected
     """
 
@@ -130,6 +132,7 @@ class ProgramExercise(Exercise):
     depends_on: tuple[str, ...]
     measured: tuple[str, ...]
     flags: tuple[str, ...]
+    gpus: int
     models: tuple[GpuModel, ...]
 
     @staticmethod
@@ -173,17 +176,19 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
         )
     goal, hints, through = str(row["goal"]), tuple(row["hints"]), str(row.get("through", ""))
     host_code = "arguments" in row or files.solution.suffix == ".py"
-    by = f"{through or 'a kernel'} computes the results" if host_code else ""
+    gpus = int(row.get("gpus", 1))
+    computes = f"{through or 'a kernel'} computes" if gpus == 1 else "kernels of each GPU compute"
+    by = f"{computes} the results" if host_code else ""
     places = (files.folder, files.file, files.text, files.solution)
     common = (title, name, goal, *places, fails, hints, not through, rules, by)
     if "arguments" in row:
-        _known_facts(place, measured, PROGRAM_FACTS)
-        gpus = tuple(map(models.get, row.get("models", ())))
+        _known_facts(place, measured, program_rules.fact_of, program_rules.NAMES)
+        drawn = tuple(map(models.get, row.get("models", ())))
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
-        prints = _reference(where, name, [*ranges, *["gpu"] * bool(gpus)], row.get("prints"))
-        more = (calls, depends_on, measured, tuple(row.get("flags", ())), gpus)
+        prints = _reference(where, name, [*ranges, *["gpu"] * bool(drawn)], row.get("prints"))
+        more = (calls, depends_on, measured, tuple(row.get("flags", ())), gpus, drawn)
         return _with_header(ProgramExercise(*common, ranges, prints, *more), ())
-    _known_facts(place, rules, facts.NAMES)
+    _known_facts(place, rules, counters.fact_of, facts.NAMES)
     signature = str(row["signature"])
     inputs = [s.name for s in array_specs(signature.split("->")[0], signature)]
     op = Op(
@@ -209,9 +214,11 @@ def _with_header(one: Exercise, launch: Sequence[str]) -> Exercise:
     return replace(one, text=header.stated(one.file, one.text, lines))
 
 
-def _known_facts(place: str, rules: Iterable[str], names: Sequence[str]) -> None:
+def _known_facts(
+    place: str, rules: Iterable[str], fact_of: Callable[[str], str], names: Sequence[str]
+) -> None:
     for rule in rules:
-        if counters.fact_of(rule) not in names:
+        if fact_of(rule) not in names:
             raise ArgumentError(
                 "a rule names an unknown fact",
                 where=place,

@@ -1,9 +1,9 @@
-"""Grades an exercise that is a whole CUDA program: by what it prints, races and counters.
+"""Grades an exercise that is a whole CUDA program: by what it prints, races and rules.
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
 memory, and host code that reads a result too early. A program that prints the right number even
-where no kernel runs has computed it on the host; one that depends on a library must print another
-number without it.
+where the kernels of a GPU return at once has computed it elsewhere; one that depends on a library
+must print another number without it.
 """
 
 from __future__ import annotations
@@ -13,37 +13,52 @@ import random
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import weft.sanitizer
-from weft.climbing import counters
 from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
-from weft.learn import facts, idle, overlap
+from weft.learn import facts, idle, overlap, program_rules, several
 from weft.learn.exercise import ProgramExercise
 from weft.measure.profile.session import Recording, recording
 from weft.source import scan
-from weft.values.findings import Finding
+from weft.values.findings import DeviceWork, Finding
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: its exit code, the words that it prints, the first finding, and its GPUs' work."""
+
+    code: int
+    printed: list[str]
+    finding: Finding | None = None
+    devices: Sequence[DeviceWork] = ()
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """One run to judge.
+    """Runs of one exercise to judge.
 
-    device      the GPU that it runs on
-    arguments   the words of its command line
+    device      the GPU that they use
+    drawn       the values of the arguments
     expected    the number that the right program prints
     """
 
     exercise: ProgramExercise
     device: Selection
-    arguments: list[str]
+    drawn: Mapping[str, int]
     expected: float
 
-    def is_right(self, printed: list[str]) -> bool:
-        return len(printed) == 1 and _is_close(printed[0], self.expected)
+    @property
+    def arguments(self) -> list[str]:
+        """The words of the command line."""
+        return [*map(str, self.drawn.values())]
+
+    def is_right(self, run: _Run) -> bool:
+        return len(run.printed) == 1 and _is_close(run.printed[0], self.expected)
 
 
 class Judged(NamedTuple):
@@ -67,39 +82,62 @@ def judge(exercise: ProgramExercise, path: Path, device: Selection) -> Judged:
     if exercise.models and not device.real:
         device = Selection(key=random.choice(exercise.models).key)
     on = [device.model] if exercise.models else []
-    words = [*map(str, drawn.values())]
-    trial = _Trial(exercise, device, words, float(exercise.prints(*drawn.values(), *on)))
-    code, printed, finding = (_on_gpu if device.real else _simulated)(trial, path)
+    trial = _Trial(exercise, device, drawn, float(exercise.prints(*drawn.values(), *on)))
+    run = (_on_gpu if device.real else _sanitized)(trial, path)
     # A finding explains a wrong result, so it comes first.
-    if finding is not None:
-        return Judged("sanitize", str(finding), finding)
-    if code != 0:
-        return Judged("right", f"The program ends with exit code {code}, where 0 is expected.")
-    if not trial.is_right(printed):
+    if run.finding is not None:
+        return Judged("sanitize", str(run.finding), run.finding)
+    if run.code != 0:
+        return Judged("right", f"The program ends with exit code {run.code}, where 0 is expected.")
+    if not trial.is_right(run):
         given = [f"{name} = {value}" for name, value in drawn.items()]
         case = ", ".join([*given, *(model.name for model in on)])
-        found = " ".join(printed)[:200] or "nothing"
+        found = " ".join(run.printed)[:200] or "nothing"
         expected = f"where {trial.expected:g} is expected"
         return Judged("right", f"For {case} the program prints {found}, {expected}.")
-    return Judged() if device.real else _ruled(trial, path)
+    return Judged() if device.real else _ruled(trial, path, run)
 
 
-def _ruled(trial: _Trial, path: Path) -> Judged:
-    """The rule that a right program breaks, and its words."""
-    exercise = trial.exercise
-    text = path.read_text(encoding="utf-8")
+def _ruled(trial: _Trial, path: Path, run: _Run) -> Judged:
+    """The rule that a right program breaks, and its words; those that need no other run first."""
+    exercise, text = trial.exercise, path.read_text(encoding="utf-8")
     if call := uncalled(exercise, text):
         rule = exercise.need(call) if call in exercise.depends_on else exercise.rule(call)
         return Judged(rule, f"The number is right, but nothing calls {call}. The rule: {rule}.")
+    counted = [r for r in exercise.measured if program_rules.fact_of(r) in several.NAMES]
+    if (broken := _broken(trial, counted, several.facts(run.devices))).stage:
+        return broken
     for name in exercise.depends_on:
         if _prints(trial, path.name, idle.function(text, name)):
             rule, words = exercise.need(name), f"The number stays right without {name}"
             return Judged(rule, f"{words}, which returns at once then. The rule: {rule}.")
-    _, printed = _run(trial, path, idle=True)
-    if trial.is_right(printed):
-        words = "The number is right, but the host computes it: it stays right without the kernels."
-        return Judged(exercise.by, f"{words} The rule: {exercise.by}.")
-    return _measured(trial, path)
+    for gpu in range(exercise.gpus):
+        if trial.is_right(_run(trial, path, idle=gpu)):
+            one = exercise.gpus == 1
+            kernels = "the kernels" if one else f"the kernels of GPU {gpu}"
+            where = "the host computes it" if one else "something else computes it"
+            words = f"The number is right, but {where}: it stays right without {kernels}."
+            return Judged(exercise.by, f"{words} The rule: {exercise.by}.")
+    others = [r for r in exercise.measured if r not in counted]
+    return _broken(trial, others, _recorded(trial, path, others)) if others else Judged()
+
+
+def _recorded(trial: _Trial, path: Path, rules: Iterable[str]) -> dict[str, float]:
+    """The facts of a recorded run that rules are about."""
+    model = trial.device.model
+    timeline = any(program_rules.fact_of(rule) in overlap.NAMES for rule in rules)
+    with recording(Recording(model.key, timeline=timeline)) as recorded:
+        _run(trial, path)
+    known = facts.of_program(recorded.profiles, recorded.seen.values(), path)
+    return known | (overlap.facts(path.name, model, recorded) if timeline else {})
+
+
+def _broken(trial: _Trial, rules: Iterable[str], known: Mapping[str, float]) -> Judged:
+    """The first rule that does not hold, and its words."""
+    for rule in rules:
+        if found := program_rules.broken(rule, known, trial.drawn):
+            return Judged(rule, f"The number is right, but {found}; this exercise asks for {rule}.")
+    return Judged()
 
 
 def _prints(trial: _Trial, file: str, text: str) -> bool:
@@ -107,27 +145,7 @@ def _prints(trial: _Trial, file: str, text: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, file)
         path.write_text(text, encoding="utf-8")
-        _, printed = _run(trial, path)
-    return trial.is_right(printed)
-
-
-def _measured(trial: _Trial, path: Path) -> Judged:
-    """The first rule on facts of a run that does not hold, and its words."""
-    rules, model = trial.exercise.measured, trial.device.model
-    if not rules:
-        return Judged()
-    timeline = any(counters.fact_of(rule) in overlap.NAMES for rule in rules)
-    with recording(Recording(model.key, timeline=timeline)) as recorded:
-        _run(trial, path)
-    known = facts.of_program(recorded.profiles, recorded.seen.values(), path)
-    if timeline:
-        known |= overlap.facts(path.name, model, recorded)
-    for rule in rules:
-        name = counters.fact_of(rule)
-        if not counters.holds(path.name, rule, known):
-            found = f"{name} is {facts.shown(known[name])}"
-            return Judged(rule, f"The number is right, but {found}; this exercise asks for {rule}.")
-    return Judged()
+        return trial.is_right(_run(trial, path))
 
 
 def uncalled(exercise: ProgramExercise, text: str) -> str:
@@ -137,36 +155,36 @@ def uncalled(exercise: ProgramExercise, text: str) -> str:
     return next((c for c in wanted if not re.search(rf"\b{c}\s*\(", code)), "")
 
 
-def _simulated(trial: _Trial, path: Path) -> tuple[int, list[str], Finding | None]:
-    """(exit code, words that it prints, first finding of the sanitizer)."""
+def _sanitized(trial: _Trial, path: Path) -> _Run:
     with weft.sanitizer.sanitize(raises=False) as report:
-        code, printed = _run(trial, path)
-    return code, printed, next(iter(report.findings), None)
+        run = _run(trial, path)
+    return replace(run, finding=next(iter(report.findings), None), devices=report.devices)
 
 
-def _run(trial: _Trial, path: Path, *, idle: bool = False) -> tuple[int, list[str]]:
-    """(exit code, words that it prints); `idle` leaves out the kernels."""
+def _run(trial: _Trial, path: Path, *, idle: int | None = None) -> _Run:
+    """Run the program on simulated GPUs; kernels of the idle one return at once."""
     with tempfile.TemporaryFile() as output:
         code = program.run(
             str(path),
             trial.arguments,
             device=trial.device,
             flags=trial.exercise.flags,
+            gpus=trial.exercise.gpus,
             idle=idle,
             stdout=output.fileno(),
         )
         output.seek(0)
-        return code, output.read().decode(errors="replace").split()
+        return _Run(code, output.read().decode(errors="replace").split())
 
 
-def _on_gpu(trial: _Trial, path: Path) -> tuple[int, list[str], Finding | None]:
+def _on_gpu(trial: _Trial, path: Path) -> _Run:
     with tempfile.TemporaryDirectory() as folder:
         command = compute_sanitizer.command_of(str(path), folder, trial.exercise.flags)
         command += trial.arguments
         done = subprocess.run(
             command, stdout=subprocess.PIPE, text=True, check=False, encoding="utf-8"
         )
-    return done.returncode, done.stdout.split(), None
+    return _Run(done.returncode, done.stdout.split())
 
 
 def _is_close(word: str, expected: float) -> bool:

@@ -40,7 +40,7 @@ def run(
     poison: bool = False,
     gpus: int = 1,
     procs: int = 1,
-    idle: bool = False,
+    idle: int | None = None,
     stdout: int | None = None,
 ) -> int:
     """Build and run the program; return its exit code, 128 + n for signal n.
@@ -51,7 +51,7 @@ def run(
     poison   fill new device memory with a pattern instead of zeros
     gpus     the number of GPUs that the program sees
     procs    the number of copies that run at the same time; RANK and WORLD_SIZE say which one it is
-    idle     let every launch return without running a thread
+    idle     a GPU whose kernels return at once, to learn what depends on them
     stdout   a file descriptor for the program's output, instead of the standard output
     """
     chosen = select(device)
@@ -82,7 +82,7 @@ def run(
             allowed=f"1 to {MOST_COPIES}",
         )
     arguments = (os.path.splitext(path)[0], *args)
-    return _run(program, model.key, arguments, poison, gpus, procs, idle, stdout)
+    return _run(program, model.key, arguments, poison, gpus, idle, procs, stdout)
 
 
 def _run(
@@ -91,8 +91,8 @@ def _run(
     arguments: tuple[str, ...],
     poison: bool,
     gpus: int,
+    idle: int | None,
     procs: int,
-    idle: bool,
     stdout: int | None,
 ) -> int:
     session = settings.current
