@@ -2,7 +2,8 @@
 
 `chapter.toml` has the title, the names of `puzzles` about the same things, and a table
 `[[exercise]]` for each exercise; `exercise.py` describes its keys. The exercise NAME is a file
-`exercise_NAME` and its solution a file `solution_NAME`, both ending in `.cu` or `.py`.
+`exercise_NAME` and its solution a file `solution_NAME`, ending in `.cu`, `.py`
+or `.c`.
 """
 
 from __future__ import annotations
@@ -81,10 +82,13 @@ def _exercise(folder: Path, number: int, row: Mapping[str, Any]) -> Exercise:
 
 
 def _file(folder: Path, kind: str, name: str) -> Path:
-    for suffix in (".cu", ".py"):
+    for suffix in (".cu", ".py", ".c"):
         path = folder / f"{kind}_{name}{suffix}"
         if path.is_file():
             return path
     raise ArgumentError(
-        f"the {kind} has no file", where=folder.name, got=name, allowed=f"{kind}_{name}.cu or .py"
+        f"the {kind} has no file",
+        where=folder.name,
+        got=name,
+        allowed=f"{kind}_{name}.cu, .py or .c",
     )

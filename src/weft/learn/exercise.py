@@ -20,6 +20,9 @@ A reference that is no expression is a function in `references.py`, with the exe
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
 place of `signature` and `cases`, `prints`, the number that the right program prints, and `calls`,
 the functions that it must call.
+Python or C without kernels has `imports`, the names that it may import or include, and is graded
+by the function of the exercise's name in the chapter's `judges.py`. Kernels with `judge` are, too,
+after their rules.
 """
 
 from __future__ import annotations
@@ -44,8 +47,9 @@ STAGES = ("compile", "right", "sanitize")
 COMMON = {"name", "goal", "fails", "hints"}
 KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
-    "grid", "through",
+    "grid", "through", "judge",
 }  # fmt: skip
+JUDGED = COMMON | {"imports"}
 PROGRAM = COMMON | {"arguments", "prints", "calls"}
 
 
@@ -86,6 +90,7 @@ class KernelExercise(Exercise):
 
     op       what it computes, and the sizes that it is checked on
     through  the function that must compute the results, in place of kernels
+    judge    whether a function of `judges.py` grades it, after the rules
     """
 
     op: Op
@@ -94,6 +99,7 @@ class KernelExercise(Exercise):
     clear: tuple[str, ...]
     arrays: str
     through: str
+    judge: bool
 
     def attempt(self, path: Path) -> Rung:
         """A learner's file as something that the machinery of ladders can run."""
@@ -124,6 +130,21 @@ class ProgramExercise(Exercise):
 
 
 @dataclass(frozen=True)
+class JudgedExercise(Exercise):
+    """An exercise in Python or C without kernels, which a function of `judges.py` grades.
+
+    imports   the packages, or the headers, that the file may use
+    """
+
+    imports: tuple[str, ...]
+
+    @property
+    def rule(self) -> str:
+        """The rule on imports."""
+        return import_rule(self.imports)
+
+
+@dataclass(frozen=True)
 class Files:
     """The files of an exercise: see `Exercise`; `where` is the folder of its table."""
 
@@ -134,6 +155,11 @@ class Files:
     solution: Path
 
 
+def import_rule(imports: Sequence[str]) -> str:
+    """The rule that a file uses these packages or headers alone."""
+    return f"imports nothing but {', '.join(imports)}" if imports else "imports nothing"
+
+
 def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     """Read an exercise from a row of a table."""
     where, name = files.where, str(row["name"])
@@ -141,6 +167,8 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     _known_keys(place, row)
     calls = tuple(row.get("calls", ()))
     rules = (*row.get("rules", ()), *map(ProgramExercise.rule, calls))
+    if "imports" in row:
+        rules = (import_rule(row["imports"]),)
     fails = str(row["fails"])
     if fails not in (*STAGES, *rules):
         raise ArgumentError(
@@ -150,10 +178,13 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
             allowed=", ".join((*STAGES, *rules)),
         )
     goal, hints, through = str(row["goal"]), tuple(row["hints"]), str(row.get("through", ""))
-    host_code = "arguments" in row or files.solution.suffix == ".py"
+    judged = "imports" in row
+    host_code = "arguments" in row or (files.solution.suffix == ".py" and not judged)
     by = f"{through or 'a kernel'} computes the results" if host_code else ""
     places = (files.folder, files.file, files.text, files.solution)
-    common = (title, name, goal, *places, fails, hints, not through, rules, by)
+    common = (title, name, goal, *places, fails, hints, not (through or judged), rules, by)
+    if judged:
+        return _with_header(JudgedExercise(*common, tuple(row["imports"])), ())
     if "arguments" in row:
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
         prints = _reference(where, name, ranges, row.get("prints"))
@@ -172,7 +203,7 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     one = KernelExercise(
         *common, op, launch, str(row.get("scratch", "")), tuple(row.get("clear", ())),
         str(row.get("arrays", "torch" if files.solution.suffix == ".py" else "")),
-        through,
+        through, bool(row.get("judge", False)),
     )  # fmt: skip
     return _with_header(one, launch or tuple(row.get("grid", ())))
 
@@ -197,7 +228,7 @@ def _known_facts(place: str, rules: Iterable[str]) -> None:
 
 
 def _known_keys(place: str, row: Mapping[str, Any]) -> None:
-    keys = PROGRAM if "arguments" in row else KERNEL
+    keys = PROGRAM if "arguments" in row else JUDGED if "imports" in row else KERNEL
     for key in row.keys() - keys:
         near = difflib.get_close_matches(key, keys, 1)
         raise ArgumentError(
