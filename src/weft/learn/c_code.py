@@ -55,7 +55,9 @@ def _built(path: Path, main: str, folder: Path) -> Path:
     said = ""
     for checks in (SANITIZE, ()):
         command = [compiler, "-O1", "-g", "-w", *checks, *files, "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, capture_output=True, check=False, encoding="utf-8", errors="replace"
+        )
         if done.returncode == 0:
             return program
         said = done.stderr

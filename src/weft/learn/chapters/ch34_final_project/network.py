@@ -8,7 +8,7 @@ import numpy as np
 from weft.train import data
 
 MEAN, DEVIATION = 0.13, 0.31
-"""Of the pixels of MNIST, which are from 0 to 1."""
+"""The mean and the deviation of the pixels of MNIST, which are from 0 to 1."""
 
 
 def split(p, k, h, classes=10):
