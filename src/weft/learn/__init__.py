@@ -8,6 +8,7 @@ folder `puzzles/pNN_name` with a solution for each language.
     puzzle.py     finds the puzzles
     header.py     the launch and the rules at the head of a learner's file
     grade.py      judges a file; program.py judges a whole program
+    judge.py      lets a function of the chapter judge; c_code.py runs C for it
     facts.py      what rules are about; share.py which threads work, and whether the host does
     picture.py    which thread touches what; drawing.py draws it
     export/       a static site and notebooks

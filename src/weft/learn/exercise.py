@@ -24,6 +24,9 @@ functions that it must call, and `depends_on`, those without which the number mu
 Its `rules` are about a run: `program_rules.py`. `flags` are for nvcc. `gpus` is the number of GPUs
 that it uses. `models` are GPUs to draw one from: the program is graded on it, and its reference has
 one parameter more, the `GpuModel`.
+Python or C without kernels has `imports`, the names that it may import or include, and is graded
+by the function of the exercise's name in the chapter's `judges.py`. Kernels with `judge` are, too,
+after their rules.
 """
 
 from __future__ import annotations
@@ -50,8 +53,9 @@ STAGES = ("compile", "right", "sanitize")
 COMMON = {"name", "goal", "fails", "hints"}
 KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
-    "grid", "through",
+    "grid", "through", "judge",
 }  # fmt: skip
+JUDGED = COMMON | {"imports"}
 PROGRAM = COMMON | {
     "arguments", "prints", "calls", "depends_on", "rules", "flags", "gpus", "models",
 }  # fmt: skip
@@ -94,6 +98,7 @@ class KernelExercise(Exercise):
 
     op       what it computes, and the sizes that it is checked on
     through  the function that must compute the results, in place of kernels
+    judge    whether a function of `judges.py` grades it, after the rules
     """
 
     op: Op
@@ -102,6 +107,7 @@ class KernelExercise(Exercise):
     clear: tuple[str, ...]
     arrays: str
     through: str
+    judge: bool
 
     def attempt(self, path: Path) -> Rung:
         """A learner's file as something that the machinery of ladders can run."""
@@ -147,6 +153,21 @@ class ProgramExercise(Exercise):
 
 
 @dataclass(frozen=True)
+class JudgedExercise(Exercise):
+    """An exercise in Python or C without kernels, which a function of `judges.py` grades.
+
+    imports   the packages, or the headers, that the file may use
+    """
+
+    imports: tuple[str, ...]
+
+    @property
+    def rule(self) -> str:
+        """The rule on imports."""
+        return import_rule(self.imports)
+
+
+@dataclass(frozen=True)
 class Files:
     """The files of an exercise: see `Exercise`; `where` is the folder of its table."""
 
@@ -157,15 +178,21 @@ class Files:
     solution: Path
 
 
+def import_rule(imports: Sequence[str]) -> str:
+    """The rule that a file uses these packages or headers alone."""
+    return f"imports nothing but {', '.join(imports)}" if imports else "imports nothing"
+
+
 def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     """Read an exercise from a row of a table."""
     where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)
+    judged = "imports" in row
     calls, depends_on = tuple(row.get("calls", ())), tuple(row.get("depends_on", ()))
     measured = tuple(row.get("rules", ()))
     of_calls = (*map(ProgramExercise.rule, calls), *map(ProgramExercise.need, depends_on))
-    rules = (*measured, *of_calls)
+    rules = (import_rule(row["imports"]),) if judged else (*measured, *of_calls)
     fails = str(row["fails"])
     if fails not in (*STAGES, *rules):
         raise ArgumentError(
@@ -175,12 +202,14 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
             allowed=", ".join((*STAGES, *rules)),
         )
     goal, hints, through = str(row["goal"]), tuple(row["hints"]), str(row.get("through", ""))
-    host_code = "arguments" in row or files.solution.suffix == ".py"
+    host_code = "arguments" in row or (files.solution.suffix == ".py" and not judged)
     gpus = int(row.get("gpus", 1))
     computes = f"{through or 'a kernel'} computes" if gpus == 1 else "kernels of each GPU compute"
     by = f"{computes} the results" if host_code else ""
     places = (files.folder, files.file, files.text, files.solution)
-    common = (title, name, goal, *places, fails, hints, not through, rules, by)
+    common = (title, name, goal, *places, fails, hints, not (through or judged), rules, by)
+    if judged:
+        return _with_header(JudgedExercise(*common, tuple(row["imports"])), ())
     if "arguments" in row:
         _known_facts(place, measured, program_rules.fact_of, program_rules.NAMES)
         drawn = tuple(map(models.get, row.get("models", ())))
@@ -202,7 +231,7 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     one = KernelExercise(
         *common, op, launch, str(row.get("scratch", "")), tuple(row.get("clear", ())),
         str(row.get("arrays", "torch" if files.solution.suffix == ".py" else "")),
-        through,
+        through, bool(row.get("judge", False)),
     )  # fmt: skip
     return _with_header(one, launch or tuple(row.get("grid", ())))
 
@@ -229,7 +258,7 @@ def _known_facts(
 
 
 def _known_keys(place: str, row: Mapping[str, Any]) -> None:
-    keys = PROGRAM if "arguments" in row else KERNEL
+    keys = PROGRAM if "arguments" in row else JUDGED if "imports" in row else KERNEL
     for key in row.keys() - keys:
         near = difflib.get_close_matches(key, keys, 1)
         raise ArgumentError(
