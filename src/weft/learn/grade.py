@@ -64,10 +64,10 @@ def judge(exercise: Exercise, path: Path, device: str = "sim") -> Judgement:
     chosen, stage, title = select(device), "compile", exercise.title
     try:
         if isinstance(exercise, ProgramExercise):
-            failed, words, finding = program.judge(exercise, path, chosen)
+            failed, words, finding, known = program.judge(exercise, path, chosen)
             found = () if finding is None else (finding,)
-            passed = "right; all work is in order"
-            return Judgement(Grade(title, failed, words or passed), findings=found)
+            words = words or "right; all work is in order"
+            return Judgement(Grade(title, failed, words, dict(known)), findings=found)
         if isinstance(exercise, JudgedExercise):
             failed, words = own_judge.judge(exercise, path)
             return Judgement(Grade(title, failed, words or "right on all cases"))

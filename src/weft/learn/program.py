@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import weft.sanitizer
@@ -62,14 +63,15 @@ class _Trial:
 
 
 class Judged(NamedTuple):
-    """The stage that a program fails at, what is wrong, and the sanitizer's finding.
+    """The stage that a program fails at, what is wrong, the sanitizer's finding, measured facts.
 
-    The stage is "" if the program passes.
+    The stage is "" if the program passes. The facts are those that rules name.
     """
 
     stage: str = ""
     words: str = ""
     finding: Finding | None = None
+    facts: Mapping[str, float] = MappingProxyType({})
 
 
 def judge(exercise: ProgramExercise, path: Path, device: Selection) -> Judged:
@@ -105,8 +107,9 @@ def _ruled(trial: _Trial, path: Path, run: _Run) -> Judged:
         rule = exercise.need(call) if call in exercise.depends_on else exercise.rule(call)
         return Judged(rule, f"The number is right, but nothing calls {call}. The rule: {rule}.")
     counted = [r for r in exercise.measured if program_rules.fact_of(r) in several.NAMES]
-    if (broken := _broken(trial, counted, several.facts(run.devices))).stage:
-        return broken
+    on_gpus = _broken(trial, counted, several.facts(run.devices))
+    if on_gpus.stage:
+        return on_gpus
     for name in exercise.depends_on:
         if _prints(trial, path.name, idle.function(text, name)):
             rule, words = exercise.need(name), f"The number stays right without {name}"
@@ -119,7 +122,10 @@ def _ruled(trial: _Trial, path: Path, run: _Run) -> Judged:
             words = f"The number is right, but {where}: it stays right without {kernels}."
             return Judged(exercise.by, f"{words} The rule: {exercise.by}.")
     others = [r for r in exercise.measured if r not in counted]
-    return _broken(trial, others, _recorded(trial, path, others)) if others else Judged()
+    if not others:
+        return on_gpus
+    last = _broken(trial, others, _recorded(trial, path, others))
+    return last._replace(facts={**on_gpus.facts, **last.facts})
 
 
 def _recorded(trial: _Trial, path: Path, rules: Iterable[str]) -> dict[str, float]:
@@ -132,12 +138,14 @@ def _recorded(trial: _Trial, path: Path, rules: Iterable[str]) -> dict[str, floa
     return known | (overlap.facts(path.name, model, recorded) if timeline else {})
 
 
-def _broken(trial: _Trial, rules: Iterable[str], known: Mapping[str, float]) -> Judged:
+def _broken(trial: _Trial, rules: Sequence[str], known: Mapping[str, float]) -> Judged:
     """The first rule that does not hold, and its words."""
+    named = {name: known[name] for name in map(program_rules.fact_of, rules)}
     for rule in rules:
         if found := program_rules.broken(rule, known, trial.drawn):
-            return Judged(rule, f"The number is right, but {found}; this exercise asks for {rule}.")
-    return Judged()
+            words = f"The number is right, but {found}; this exercise asks for {rule}."
+            return Judged(rule, words, facts=named)
+    return Judged(facts=named)
 
 
 def _prints(trial: _Trial, file: str, text: str) -> bool:
