@@ -28,6 +28,7 @@ from weft.learn import drawing, puzzle
 from weft.learn.chapter import HOME
 from weft.learn.picture import picture
 from weft.measure.expressions import number
+from weft.report.ring.page import svg
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
@@ -249,6 +250,11 @@ def _accesses(name: str) -> Callable[[], str]:
     return draw
 
 
+def _ring(layout: str) -> Callable[[], str]:
+    """The steps of ring attention on four GPUs under a causal mask."""
+    return lambda: svg(weft.distributed.schedule(layout, 4, length=4096))
+
+
 FIGURES: Mapping[str, Callable[[], str]] = {
     "ch01_gpu/figure_levels.svg": levels,
     "ch02_first_kernel/figure_blocks.svg": _accesses("blocks"),
@@ -262,5 +268,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "ch11_convolution/figure_stencil.svg": _accesses("stencil"),
     "ch14_attention/figure_softmax.svg": lambda: _rates("softmax", "bytes", 1e12, "TB/s"),
     "ch18_streams/figure_launches.svg": launches,
+    "ch29_flash_attention/figure_contiguous.svg": _ring("contiguous"),
+    "ch29_flash_attention/figure_striped.svg": _ring("striped"),
 }
 """File in the folder of chapters -> what draws it."""

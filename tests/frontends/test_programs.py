@@ -58,6 +58,8 @@ ROWS = (
     Row("transforms.cu", "transforms agree\n"),
     Row("network.cu", "a layer agrees\n"),
     Row("two_gpus.cu", "two GPUs\n", gpus=2),
+    # Threads of streams list the memory while the host allocates more.
+    Row("growing.cu", "300 launches in each stream\n"),
     Row(
         "processes.cu",
         "forked: 3\nchild: shared\nparent: 6 9\n",

@@ -105,6 +105,20 @@ PLANTED = {
         "21 managed", solved("21 managed", "cudaDeviceSynchronize();", ""), kinds.WAIT,
         "the host touches memory", "sum += x[i];",
     ),
+    "a program whose threads read apart": Planted(
+        "26 bodies",
+        solved(
+            "26 bodies", "if (i < bodies->count) bodies->x[i] += bodies->v[i];",
+            "int n = bodies->count, k = i * 7 % n;\n"
+            "    if (i < n && n % 7) bodies->x[k] += bodies->v[k];\n"
+            "    if (i == 0 && n % 7 == 0)\n"
+            "        for (int j = 0; j < n; j++) bodies->x[j] += bodies->v[j];",
+        ),
+        kinds.UNCOALESCED, "load sectors per request is", "",
+    ),
+    "a library that does the work": Planted(
+        "33 value", "import torch\n\nValue = torch.tensor\n", kinds.IMPORT, "uses torch", "",
+    ),
     "a semicolon": Planted(
         "02 guard", f"{ADD}{INDEX.replace(';', '')}}}\n", kinds.COMPILE, "expected a \";\"", "",
     ),

@@ -77,6 +77,16 @@ def test_a_word_that_is_no_language(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             "load sectors per request ist 32; diese Aufgabe verlangt load sectors per request <= 4."
             " Zeile 12 hat 32 load sectors per request: y[i] = 3 * x[i];",
         ),
+        (
+            "The number is right, but launches is 2; this exercise asks for launches = 1.",
+            "Die Zahl ist richtig, aber launches ist 2; diese Aufgabe verlangt launches = 1.",
+        ),
+        (
+            "The number stays right without cublasSgemm, which returns at once then. The rule:"
+            " the number depends on cublasSgemm.",
+            "Die Zahl bleibt richtig ohne cublasSgemm, die dann sofort zurückkehrt. Die Regel:"
+            " the number depends on cublasSgemm.",
+        ),
         ("right, free of races; shuffles 80", "richtig, ohne Wettläufe; shuffles 80"),
         ("a message that no row has", "a message that no row has"),
     ],

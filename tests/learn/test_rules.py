@@ -8,15 +8,32 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.learn import chapter, exercise, header, program, puzzle, templates
+from weft.frontends.program.sanitizer.traffic import Traffic
+from weft.learn import (
+    chapter,
+    exercise,
+    header,
+    idle,
+    program,
+    program_rules,
+    puzzle,
+    several,
+    templates,
+)
 from weft.learn.exercise import Exercise, ProgramExercise
 from weft.learn.grade import grade
 from weft.measure.op import Case
+from weft.values.findings import DeviceWork
 
 pytestmark = pytest.mark.sim
 
 EXERCISES = {e.title: e for c in chapter.chapters() for e in c.exercises}
 PUZZLES = {a.title: a for p in puzzle.puzzles() for a in p.answers.values()}
+SOLUTIONS = {
+    title: one.solution.read_text("utf-8")
+    for title, one in EXERCISES.items()
+    if one.solution.suffix == ".cu"
+}
 ONE = "if (blockIdx.x == 0 && threadIdx.x == 0) for (int i = 0; i < n; i++)"
 INDEX = "int i = blockIdx.x * 256 + threadIdx.x;"
 CHEATS = {
@@ -133,6 +150,76 @@ CHEATS = {
         "    p[4 * g + i] = before < 2 ? w[4 * g + i] : 0; } }",
         "global stores <= 10",
     ),
+    "a tile loaded by its threads": (
+        "31 box",
+        "__global__ void turn(const float* x, float* y, int h, int w) {\n"
+        "  __shared__ float tile[16][17]; int u = threadIdx.x % 16, v = threadIdx.x / 16;\n"
+        "  int column = 16 * blockIdx.x, row = 16 * blockIdx.y;\n"
+        "  if (row + v < h && column + u < w) tile[v][u] = x[(row + v) * w + column + u];\n"
+        "  __syncthreads();\n"
+        "  if (row + u < h && column + v < w) y[(column + v) * h + row + u] = tile[u][v]; }",
+        "tensor copies >= 6",
+    ),
+    "a ring of one stage": (
+        "31 ring",
+        SOLUTIONS["31 ring"].replace("<4>", "<1>").replace("[4]", "[1]"),
+        "stages >= 3",
+    ),
+    "all threads wait for each other in each step": (
+        "31 ring",
+        SOLUTIONS["31 ring"].partition("    weft::Turn")[0]
+        + "  weft::Turn<4> turn; float sum = 0;\n"
+        "  for (int step = 0; step < steps; ++step, turn.next()) {\n"
+        "    if (threadIdx.x == 64) {\n"
+        "      stages.full[turn.stage].arrive_expecting(256);\n"
+        "      weft::load_box(weft::shared_address(ring[turn.stage]), part,\n"
+        "                     stages.full[turn.stage], 64 * step, blockIdx.x); }\n"
+        "    stages.wait_full(turn); float v = ring[turn.stage][threadIdx.x % 64]; sum += v * v;\n"
+        "    __syncthreads(); }\n"
+        "  if (threadIdx.x < 64) y[blockIdx.x * 64 + threadIdx.x] = sum; }",
+        "barriers <= 6",
+    ),
+    "products without warpgroups": (
+        "31 product",
+        "#include <cuda_bf16.h>\n"
+        "__global__ void product(const __nv_bfloat16* A, const __nv_bfloat16* B, float* C, int k) {"
+        "\n  for (int e = threadIdx.x; e < 4096; e += 128) {\n    float sum = 0;\n"
+        "    for (int t = 0; t < 64 * k; t++)\n"
+        "      sum += float(A[e / 64 * 64 * k + t]) * float(B[t * 64 + e % 64]);\n"
+        "    C[e] = sum; } }",
+        "warpgroup products >= 32",
+    ),
+    "every block of a cluster reads the whole row": (
+        "31 cluster",
+        "#include <weft/block.cuh>\n"
+        "__global__ void __cluster_dims__(4, 1, 1) shares(const float* x, float* y) {\n"
+        "  const float* row = x + blockIdx.x / 4 * 1024; float sum = 0;\n"
+        "  for (int k = threadIdx.x; k < 1024; k += 256) sum += row[k];\n"
+        "  int i = blockIdx.x * 256 + threadIdx.x; y[i] = x[i] / weft::block_sum<256>(sum); }",
+        "cluster loads >= 12",
+    ),
+    "a tile that the mask hides is loaded": (
+        "29 fused",
+        SOLUTIONS["29 fused"].replace("min(first + QUERIES, n)", "n"),
+        "bytes read per result <= 18",
+    ),
+    "an all-reduce of the library": (
+        "30 allreduce",
+        SOLUTIONS["30 allreduce"]
+        .replace("step < 2 * (GPUS - 1)", "step < 0")
+        .replace(
+            "double sum = 0;",
+            "double sum = 0;\n    ncclGroupStart();\n    for (int g = 0; g < GPUS; g++)\n"
+            "        ncclAllReduce(x[g], x[g], n, ncclFloat, ncclSum, comms[g], streams[g]);\n"
+            "    ncclGroupEnd();",
+        ),
+        "collectives per GPU = 0",
+    ),
+    "the host adds what GPUs were to add": (
+        "30 allreduce",
+        SOLUTIONS["30 allreduce"].replace("* h_x[i]", "* (4 * (i % 13) + 6 * (i % 3))"),
+        "kernels of each GPU compute the results",
+    ),
     "a program of Triton stores one by one": (
         "puzzle map, Triton",
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -185,12 +272,74 @@ def test_a_program_that_computes_on_the_host_fails_at_the_rule(tmp_path: Path) -
     assert program.uncalled(one, right) == ""
 
 
+def test_a_library_that_is_called_for_show_fails_at_the_rule(tmp_path: Path) -> None:
+    one = EXERCISES["27 rows"]
+    assert isinstance(one, ProgramExercise)
+    path = tmp_path / one.file
+    # The kernel computes both products, and the library is called if there are ten arguments.
+    shown = SOLUTIONS["27 rows"].replace("= cublasSgemm(", "= count < 10 ? ok : cublasSgemm(")
+    shown = shown.replace(
+        "float one = 1", "cublasStatus_t ok = CUBLAS_STATUS_SUCCESS; float one = 1"
+    )
+    launch = "multiply<<<(m * n + 127) / 128, 128>>>(d_a, d_b, d_d, m, n, k);"
+    path.write_text(shown.replace(launch, launch + launch.replace("d_d", "d_c")))
+    result = grade(one, path)
+    assert result.stage == "the number depends on cublasSgemm", result.words
+    assert "stays right without cublasSgemm" in result.words
+
+
+def test_a_call_that_does_nothing_has_a_result_of_its_type() -> None:
+    text = "CHECK(cublasSgemm (h, f(1, 2), &c));\nfloat4 x = curand_uniform4(&s);\n"
+    without = idle.function(idle.function(text, "cublasSgemm"), "curand_uniform4")
+    assert without.splitlines()[-2:] == [
+        "CHECK(WEFT_IDLE_cublasSgemm(h, f(1, 2), &c));",
+        "float4 x = WEFT_IDLE_curand_uniform4(&s);",
+    ]
+    assert "#define WEFT_IDLE_cublasSgemm(...) decltype(cublasSgemm(__VA_ARGS__))()" in without
+
+
 def test_a_host_that_reads_unified_memory_too_early_is_found(tmp_path: Path) -> None:
     one = EXERCISES["21 managed"]
     path = tmp_path / one.file
     path.write_text(one.solution.read_text().replace("cudaDeviceSynchronize();", ""))
     result = grade(one, path)
     assert result.stage == "sanitize" and "the host touches memory" in result.words
+
+
+def test_a_stage_that_reads_a_buffer_before_it_is_full_is_found(tmp_path: Path) -> None:
+    one = EXERCISES["30 pipeline"]
+    path = tmp_path / one.file
+    wait = "cudaStreamWaitEvent(last.compute, last.full[b], 0);"
+    assert wait in one.solution.read_text()
+    path.write_text(one.solution.read_text().replace(wait, ""))
+    result = grade(one, path)
+    assert result.stage == "sanitize" and "ncclRecv" in result.words, result.words
+
+
+def test_rules_on_what_gpus_send() -> None:
+    devices = [DeviceWork(0, messages=2, bytes_sent=80), DeviceWork(1, collectives=1)]
+    for rule, words in (
+        ("messages per GPU = 2", ""),
+        ("bytes sent per GPU <= 8 * n", ""),
+        ("bytes sent per GPU <= 7 * n", "bytes sent per GPU is 80"),
+        ("collectives per GPU = 0", "collectives per GPU is 1"),
+        ("bytes allocated per GPU <= n", ""),
+    ):
+        assert program_rules.broken(rule, several.facts(devices), {"n": 10}) == words
+    none = several.facts([])
+    assert program_rules.broken("messages per GPU >= 1", none, {}) == "messages per GPU is 0"
+
+
+def test_memory_of_a_gpu_counts_until_it_is_freed() -> None:
+    traffic = Traffic()
+    for device, nbytes in ((0, 100), (0, 50), (0, -100), (0, 60), (1, 8)):
+        traffic.allocated(device, nbytes)
+    for call in ("ncclSend", "ncclRecv", "ncclAllReduce"):
+        traffic.called(1, call, 32)
+    assert traffic.devices() == [
+        DeviceWork(0, peak_memory=150),
+        DeviceWork(1, collectives=1, messages=1, bytes_sent=32, peak_memory=8),
+    ]
 
 
 def test_every_exercise_and_puzzle_states_its_launch_and_its_rules() -> None:
@@ -236,3 +385,15 @@ def test_a_rule_on_an_unknown_fact_is_refused(tmp_path: Path) -> None:
     files = exercise.Files(tmp_path, "f", "f.cu", "", tmp_path / "f.cu")
     with pytest.raises(weft.ArgumentError, match="names an unknown fact"):
         exercise.read("f", row, files)
+    whole = {
+        "name": "f", "goal": "", "arguments": {"n": [1, 2]}, "prints": "n", "hints": [],
+        "fails": "right", "rules": ["writing threads >= 8"],
+    }  # fmt: skip
+    with pytest.raises(weft.ArgumentError, match=r"(?s)unknown fact.*overlapped copies"):
+        exercise.read("f", whole, files)
+    program_row = {
+        "name": "f", "goal": "", "arguments": {"n": [1, 2]}, "prints": "n", "gpus": 2,
+        "hints": [], "fails": "right", "rules": ["bytes sent <= 8"],
+    }  # fmt: skip
+    with pytest.raises(weft.ArgumentError, match="names an unknown fact"):
+        exercise.read("f", program_row, files)

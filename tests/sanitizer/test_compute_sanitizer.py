@@ -223,6 +223,12 @@ def test_the_tool_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         compute_sanitizer.find()
 
 
+def test_libraries_are_linked_by_the_headers_that_a_program_includes() -> None:
+    source = '#include <cublas_v2.h>\n# include "cufft.h"\n#include <cublasXt.h>\n// curand.h\n'
+    assert compute_sanitizer.libraries(source) == ["-lcublas", "-lcufft"]
+    assert compute_sanitizer.libraries(SOURCE) == []
+
+
 @pytest.mark.gpu
 def test_a_program_on_the_gpu() -> None:
     try:

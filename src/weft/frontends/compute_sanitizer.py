@@ -6,6 +6,7 @@ Each tool runs the program once; its output is converted to the simulator's repo
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,12 @@ VARIABLE = "WEFT_COMPUTE_SANITIZER"
 _OPTIONS = {"memcheck": ("--leak-check", "full")}
 _PRINTED = "10000"
 """The most findings that a tool prints."""
+_LIBRARIES = {
+    "cublas_v2": "cublas", "cublasXt": "cublas", "cublasLt": "cublasLt", "cudnn": "cudnn",
+    "cufft": "cufft", "cufftXt": "cufft", "curand": "curand", "cusolverDn": "cusolver",
+    "cusparse": "cusparse", "nccl": "nccl",
+}  # fmt: skip
+"""Header -> library that has its functions; `weft run` serves them without a flag as well."""
 _UNTOUCHED = "before first instrumented API call"
 
 
@@ -97,12 +104,19 @@ def find() -> str:
     return path
 
 
-def command_of(path: str, folder: str) -> list[str]:
+def libraries(source: str) -> list[str]:
+    """Linker flags for those of NVIDIA's libraries whose headers a program includes."""
+    included = set(re.findall(r"^\s*#\s*include\s*[<\"](\w+)\.h", source, re.MULTILINE))
+    return sorted({f"-l{name}" for header, name in _LIBRARIES.items() if header in included})
+
+
+def command_of(path: str, folder: str, flags: Sequence[str] = ()) -> list[str]:
     """The command that runs a file on the GPU; a CUDA program is compiled into the folder."""
     if not path.endswith(".cu"):
         return [sys.executable, path]
     out = os.path.join(folder, Path(path).stem)
-    arguments = ["-arch=native", "-lineinfo", "-o", out, path]
+    linked = libraries(Path(path).read_text(encoding="utf-8", errors="replace"))
+    arguments = ["-arch=native", "-lineinfo", *flags, "-o", out, path, *linked]
     toolkit.find().run(arguments, what=f"compile {path}")
     return [out]
 

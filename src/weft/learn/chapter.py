@@ -3,7 +3,7 @@
 `chapter.toml` has the title, the numbers of the chapters that it `needs`, the names of `puzzles`
 about the same things, and a table `[[exercise]]` for each exercise; `exercise.py` describes its
 keys. The exercise NAME is a file `exercise_NAME` and its solution a file `solution_NAME`, both
-ending in `.cu` or `.py`.
+ending in `.cu`, `.py` or `.c`.
 
 A translation is beside the original: `chapter.de.md` is the text, `chapter.de.toml` has the title
 and a table for each exercise with its `goal` and `hints`, `exercise_NAME.de.cu` has other comments.
@@ -146,10 +146,13 @@ def _exercise(folder: Path, number: int, row: Mapping[str, Any], language: str) 
 
 
 def _file(folder: Path, kind: str, name: str) -> Path:
-    for suffix in (".cu", ".py"):
+    for suffix in (".cu", ".py", ".c"):
         path = folder / f"{kind}_{name}{suffix}"
         if path.is_file():
             return path
     raise ArgumentError(
-        f"the {kind} has no file", where=folder.name, got=name, allowed=f"{kind}_{name}.cu or .py"
+        f"the {kind} has no file",
+        where=folder.name,
+        got=name,
+        allowed=f"{kind}_{name}.cu, .py or .c",
     )

@@ -12,14 +12,21 @@
     hints = ["Which thread writes y[0]? Which one writes y[1]?"]
 
 `fails` is what the exercise fails at as given: "compile", "right", "sanitize", or one of the rules.
-The learner's file begins with the launch and the rules: `header.py`.
+The learner's file begins with the launch and the rules: `header.py`. Comments `// map:` of the file
+ask for tensor maps, as in the header of a rung.
 A Python exercise has a function `run` with the arrays and sizes as parameters and no `launch`; its
 `grid` says in the same notation what `run` launches. Where `through` names a function of the file,
 as of a library, the results must come from it and no kernel is launched.
 A reference that is no expression is a function in `references.py`, with the exercise's name.
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
-place of `signature` and `cases`, `prints`, the number that the right program prints, and `calls`,
-the functions that it must call.
+place of `signature` and `cases`, `prints`, the number that the right program prints, `calls`, the
+functions that it must call, and `depends_on`, those without which the number must be another one.
+Its `rules` are about a run: `program_rules.py`. `flags` are for nvcc. `gpus` is the number of GPUs
+that it uses. `models` are GPUs to draw one from: the program is graded on it, and its reference has
+one parameter more, the `GpuModel`.
+Python or C without kernels has `imports`, the names that it may import or include, and is graded
+by the function of the exercise's name in the chapter's `judges.py`. Kernels with `judge` are, too,
+after their rules.
 """
 
 from __future__ import annotations
@@ -33,10 +40,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.climbing import counters
+from weft.climbing import counters, maps
 from weft.climbing.rung import Rung, step
+from weft.device import models
+from weft.device.models import GpuModel
 from weft.errors import ArgumentError
-from weft.learn import facts, header
+from weft.learn import facts, header, program_rules
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
@@ -44,9 +53,12 @@ STAGES = ("compile", "right", "sanitize")
 COMMON = {"name", "goal", "fails", "hints"}
 KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
-    "grid", "through",
+    "grid", "through", "judge",
 }  # fmt: skip
-PROGRAM = COMMON | {"arguments", "prints", "calls"}
+JUDGED = COMMON | {"imports"}
+PROGRAM = COMMON | {
+    "arguments", "prints", "calls", "depends_on", "rules", "flags", "gpus", "models",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,7 @@ class KernelExercise(Exercise):
 
     op       what it computes, and the sizes that it is checked on
     through  the function that must compute the results, in place of kernels
+    judge    whether a function of `judges.py` grades it, after the rules
     """
 
     op: Op
@@ -94,13 +107,14 @@ class KernelExercise(Exercise):
     clear: tuple[str, ...]
     arrays: str
     through: str
+    judge: bool
 
     def attempt(self, path: Path) -> Rung:
         """A learner's file as something that the machinery of ladders can run."""
         return Rung(
             -1, self.title, path, self.goal, tuple(step(path, t) for t in self.launch),
             array_specs(self.scratch) if self.scratch else (), self.clear, self.rules, "", "f32",
-            self.arrays, {},
+            self.arrays, {}, maps=tuple(maps.in_source(path.read_text("utf-8"), path.name)),
         )  # fmt: skip
 
 
@@ -111,16 +125,46 @@ class ProgramExercise(Exercise):
     arguments   the least and the largest value of each number on its command line
     prints      the number that the right program prints, for these arguments
     calls       the functions that it must call
+    depends_on  the functions without which it must print another number
+    measured    the rules on facts of a run
+    flags       for nvcc
+    gpus        the number of simulated GPUs; kernels of each must contribute to the result
+    models      GPUs to draw one from; none for the one that is selected
     """
 
     arguments: Mapping[str, tuple[int, int]]
     prints: Callable[..., float]
     calls: tuple[str, ...]
+    depends_on: tuple[str, ...]
+    measured: tuple[str, ...]
+    flags: tuple[str, ...]
+    gpus: int
+    models: tuple[GpuModel, ...]
 
     @staticmethod
     def rule(call: str) -> str:
         """The rule that a function is called."""
         return f"calls {call}"
+
+    @staticmethod
+    def need(name: str) -> str:
+        """The rule that a function matters."""
+        return f"the number depends on {name}"
+
+
+@dataclass(frozen=True)
+class JudgedExercise(Exercise):
+    """An exercise in Python or C without kernels, which a function of `judges.py` grades.
+
+    imports   the packages, or the headers, that the file may use
+    """
+
+    imports: tuple[str, ...]
+
+    @property
+    def rule(self) -> str:
+        """The rule on imports."""
+        return import_rule(self.imports)
 
 
 @dataclass(frozen=True)
@@ -134,13 +178,21 @@ class Files:
     solution: Path
 
 
+def import_rule(imports: Sequence[str]) -> str:
+    """The rule that a file uses these packages or headers alone."""
+    return f"imports nothing but {', '.join(imports)}" if imports else "imports nothing"
+
+
 def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     """Read an exercise from a row of a table."""
     where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)
-    calls = tuple(row.get("calls", ()))
-    rules = (*row.get("rules", ()), *map(ProgramExercise.rule, calls))
+    judged = "imports" in row
+    calls, depends_on = tuple(row.get("calls", ())), tuple(row.get("depends_on", ()))
+    measured = tuple(row.get("rules", ()))
+    of_calls = (*map(ProgramExercise.rule, calls), *map(ProgramExercise.need, depends_on))
+    rules = (import_rule(row["imports"]),) if judged else (*measured, *of_calls)
     fails = str(row["fails"])
     if fails not in (*STAGES, *rules):
         raise ArgumentError(
@@ -150,15 +202,22 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
             allowed=", ".join((*STAGES, *rules)),
         )
     goal, hints, through = str(row["goal"]), tuple(row["hints"]), str(row.get("through", ""))
-    host_code = "arguments" in row or files.solution.suffix == ".py"
-    by = f"{through or 'a kernel'} computes the results" if host_code else ""
+    host_code = "arguments" in row or (files.solution.suffix == ".py" and not judged)
+    gpus = int(row.get("gpus", 1))
+    computes = f"{through or 'a kernel'} computes" if gpus == 1 else "kernels of each GPU compute"
+    by = f"{computes} the results" if host_code else ""
     places = (files.folder, files.file, files.text, files.solution)
-    common = (title, name, goal, *places, fails, hints, not through, rules, by)
+    common = (title, name, goal, *places, fails, hints, not (through or judged), rules, by)
+    if judged:
+        return _with_header(JudgedExercise(*common, tuple(row["imports"])), ())
     if "arguments" in row:
+        _known_facts(place, measured, program_rules.fact_of, program_rules.NAMES)
+        drawn = tuple(map(models.get, row.get("models", ())))
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
-        prints = _reference(where, name, ranges, row.get("prints"))
-        return _with_header(ProgramExercise(*common, ranges, prints, calls), ())
-    _known_facts(place, rules)
+        prints = _reference(where, name, [*ranges, *["gpu"] * bool(drawn)], row.get("prints"))
+        more = (calls, depends_on, measured, tuple(row.get("flags", ())), gpus, drawn)
+        return _with_header(ProgramExercise(*common, ranges, prints, *more), ())
+    _known_facts(place, rules, counters.fact_of, facts.NAMES)
     signature = str(row["signature"])
     inputs = [s.name for s in array_specs(signature.split("->")[0], signature)]
     op = Op(
@@ -172,7 +231,7 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     one = KernelExercise(
         *common, op, launch, str(row.get("scratch", "")), tuple(row.get("clear", ())),
         str(row.get("arrays", "torch" if files.solution.suffix == ".py" else "")),
-        through,
+        through, bool(row.get("judge", False)),
     )  # fmt: skip
     return _with_header(one, launch or tuple(row.get("grid", ())))
 
@@ -184,20 +243,22 @@ def _with_header(one: Exercise, launch: Sequence[str]) -> Exercise:
     return replace(one, text=header.stated(one.file, one.text, lines))
 
 
-def _known_facts(place: str, rules: Iterable[str]) -> None:
+def _known_facts(
+    place: str, rules: Iterable[str], fact_of: Callable[[str], str], names: Sequence[str]
+) -> None:
     for rule in rules:
-        if counters.fact_of(rule) not in facts.NAMES:
+        if fact_of(rule) not in names:
             raise ArgumentError(
                 "a rule names an unknown fact",
                 where=place,
                 got=rule,
-                allowed=", ".join(facts.NAMES),
-                next="a fact, a comparison, a number: writing threads >= 256",
+                allowed=", ".join(names),
+                next=f"a fact, a comparison, a number: {names[-1]} >= 2",
             )
 
 
 def _known_keys(place: str, row: Mapping[str, Any]) -> None:
-    keys = PROGRAM if "arguments" in row else KERNEL
+    keys = PROGRAM if "arguments" in row else JUDGED if "imports" in row else KERNEL
     for key in row.keys() - keys:
         near = difflib.get_close_matches(key, keys, 1)
         raise ArgumentError(

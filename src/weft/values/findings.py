@@ -85,6 +85,24 @@ class Finding:
         return asdict(self)
 
 
+@dataclass
+class DeviceWork:
+    """What one GPU of a program sent, and the memory that it needed.
+
+    device        the number of the GPU in its process
+    collectives   collective operations of NCCL
+    messages      calls of ncclSend
+    bytes_sent    bytes of these messages
+    peak_memory   the most bytes of device memory that were allocated at a time
+    """
+
+    device: int
+    collectives: int = 0
+    messages: int = 0
+    bytes_sent: int = 0
+    peak_memory: int = 0
+
+
 def summary(launches: int, accesses: int, barriers: int, syncs: int, arrays: int) -> str:
     """Describe how much was checked."""
     counts: Sequence[tuple[int, str]] = (

@@ -16,6 +16,7 @@ class ProgramJob:
     report  a file descriptor for findings of the sanitizer; None if it is off
     poison  whether new device memory is filled with a pattern
     gpus    the number of simulated GPUs
+    idle    a GPU whose kernels return at once; None for no such GPU
     record  the file descriptor for profiles; `wanted` selects them
     """
 
@@ -30,6 +31,7 @@ class ProgramJob:
     wanted: Mapping[str, Any] = field(default_factory=dict)
     poison: bool = False
     gpus: int = 1
+    idle: int | None = None
 
     def text(self) -> str:
         return json.dumps(asdict(self))

@@ -40,6 +40,7 @@ def run(
     poison: bool = False,
     gpus: int = 1,
     procs: int = 1,
+    idle: int | None = None,
     stdout: int | None = None,
 ) -> int:
     """Build and run the program; return its exit code, 128 + n for signal n.
@@ -50,6 +51,7 @@ def run(
     poison   fill new device memory with a pattern instead of zeros
     gpus     the number of GPUs that the program sees
     procs    the number of copies that run at the same time; RANK and WORLD_SIZE say which one it is
+    idle     a GPU whose kernels return at once, to learn what depends on them
     stdout   a file descriptor for the program's output, instead of the standard output
     """
     chosen = select(device)
@@ -80,7 +82,7 @@ def run(
             allowed=f"1 to {MOST_COPIES}",
         )
     arguments = (os.path.splitext(path)[0], *args)
-    return _run(program, model.key, arguments, poison, gpus, procs, stdout)
+    return _run(program, model.key, arguments, poison, gpus, idle, procs, stdout)
 
 
 def _run(
@@ -89,6 +91,7 @@ def _run(
     arguments: tuple[str, ...],
     poison: bool,
     gpus: int,
+    idle: int | None,
     procs: int,
     stdout: int | None,
 ) -> int:
@@ -99,7 +102,7 @@ def _run(
             stack.enter_context(_file(data)) for data in (program.code, b"", *program.library)
         )
         job = ProgramJob(code, tuple(served), program.files, gpu, arguments, progress.enabled)
-        job = replace(job, poison=poison, gpus=gpus)
+        job = replace(job, poison=poison, gpus=gpus, idle=idle)
         if recording is not None:
             job = replace(job, record=report, wanted=recording.wanted)
         elif session is not None:

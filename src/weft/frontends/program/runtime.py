@@ -192,21 +192,26 @@ class Runtime:
 
     def _reachable(self, plan: LaunchPlan) -> list[Allocation]:
         """Memory that a kernel may access: all allocations, and variables of other units."""
-        generation = self.library.weft_generation()
-        # The list is rebuilt only after an allocation or a free.
-        if generation != self._memory[0]:
-            self._memory = (generation, self._allocations())
+        known, memory = self._memory
+        # The list is rebuilt only after an allocation or a free. Another stream's thread may
+        # replace it by an older one meanwhile, so that this launch keeps its own.
+        if (generation := self.library.weft_generation()) != known:
+            memory = self._allocations()
+            self._memory = generation, memory
         others = [
             unit for unit in self.code.all_units() if unit.loaded and unit.sim is not plan.sim
         ]
         if not others:
-            return self._memory[1]
-        return self._memory[1] + [v for unit in others for v in unit.variables()]
+            return memory
+        return memory + [v for unit in others for v in unit.variables()]
 
     def _allocations(self) -> list[Allocation]:
-        count = self.library.weft_allocations(None, 0)
-        rows = (ctypes.c_uint64 * (3 * count))()
-        count = min(count, self.library.weft_allocations(rows, count))
+        room, count = 0, int(self.library.weft_allocations(None, 0))
+        rows = (ctypes.c_uint64 * 0)()
+        while count > room:  # the host may allocate between two calls
+            room = count
+            rows = (ctypes.c_uint64 * (3 * room))()
+            count = int(self.library.weft_allocations(rows, room))
         return [
             Allocation(address, size, not kind & READ_ONLY, _KINDS[kind & ~READ_ONLY])
             for address, size, kind in zip(*[iter(rows[: 3 * count])] * 3, strict=True)
@@ -268,11 +273,15 @@ class Runtime:
             self.misused(b"use after free", name.encode(), address, b"was freed before")
 
     @answers(0)
-    def unfreed(self) -> None:
-        """Report the memory that the program, which has ended, did not free."""
+    def ended(self) -> None:
+        """Report the memory that the program did not free, and the work of its GPUs."""
+        from weft.device.sim.tools.sanitizer.session import Report
         from weft.frontends.program.sanitizer import frees
 
         self._note(frees.leaks(self._source, self.library))
+        session = settings.active()
+        if self._sanitizer is not None and isinstance(session, Report):
+            session.count_devices(self._sanitizer.traffic.devices())
 
     def _note(self, findings: Sequence[Finding]) -> None:
         """Add findings to the report; with `raises`, print them and fail the program."""

@@ -81,17 +81,20 @@ def main(job: ProgramJob) -> None:
             os.environ[_NVTX] = _open(job.library[-1])
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     library.weft_gpus(job.gpus)
+    library.weft_idle(-1 if job.idle is None else job.idle)
     _let_start_itself(job)
     if job.poison:
         library.weft_poison()
     if job.record is None and settings.active() is not None:
         runtime.watch(_open(job.program), files)
-        _at_exit(libc, runtime.unfreed)  # after the program's destructors, before its exit code
+        _at_exit(libc, runtime.ended)  # after the program's destructors, before its exit code
     if settings.active() is not None or os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
         library.weft_block()  # tools need one launch at a time
     else:
         deadlock_detection.host = Host(library).quiet
-    if settings.active() is None and (patience := race_hint.patience()):
+    # A run with an idle GPU asks for its result alone.
+    hints = settings.active() is None and job.idle is None
+    if hints and (patience := race_hint.patience()):
         command = f"weft check --sanitize {source}"
         runtime.race_hint = race_hint.RaceHint(runtime.say, command, patience)
         _at_exit(libc, runtime.race_hint.report)

@@ -6,11 +6,10 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.climbing import counters
 from weft.device.selection import select
 from weft.device.sim.run.draft import drafts
 from weft.errors import CheckFailed, CompileWarning
-from weft.learn import trial
+from weft.learn import program_rules, trial
 from weft.learn.exercise import Exercise, KernelExercise
 from weft.learn.explain import division
 from weft.learn.explain.division import Division
@@ -51,13 +50,12 @@ def gather(exercise: Exercise, path: Path) -> Evidence:
     """Grade a file on the simulated GPU, and look closer at what fails."""
     judged = judge(exercise, path)
     stage = judged.grade.stage
-    if not isinstance(exercise, KernelExercise):
-        return Evidence(exercise, judged)
-    if stage == "right" and isinstance(judged.error, CheckFailed):
-        return _compared(exercise, path, judged)
-    if stage in exercise.rules:
-        fact = counters.fact_of(stage)
-        return Evidence(exercise, judged, fact=fact, value=judged.grade.facts.get(fact, 0.0))
+    if isinstance(exercise, KernelExercise) and stage == "right":
+        compared = isinstance(judged.error, CheckFailed)
+        return _compared(exercise, path, judged) if compared else Evidence(exercise, judged)
+    fact = program_rules.fact_of(stage)
+    if fact in judged.grade.facts:
+        return Evidence(exercise, judged, fact=fact, value=judged.grade.facts[fact])
     return Evidence(exercise, judged)
 
 

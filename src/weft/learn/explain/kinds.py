@@ -126,6 +126,11 @@ CALL = Kind(
     "The program does not use the function that this exercise is about.",
     "Which step of the program is this function for?",
 )
+IMPORT = Kind(
+    "import",
+    "The file uses a package or a header that this exercise leaves out.",
+    "Which of its functions do you use, and what would you write in place of it?",
+)
 RESULT = Kind(
     "wrong result",
     "The computation differs from what is asked for; the first wrong elements show where.",

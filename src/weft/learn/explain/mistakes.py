@@ -121,8 +121,11 @@ def _counted(found: Evidence) -> Kind | None:
     """A rule that does not hold."""
     if found.stage in ("compile", "right", "sanitize"):
         return None
-    called = found.stage.startswith("calls ")
-    return kinds.CALL if called else _FACTS.get(found.fact, kinds.RULE)
+    if found.stage.startswith(("calls ", "the number depends on ")):
+        return kinds.CALL
+    if found.stage.startswith("imports "):
+        return kinds.IMPORT
+    return _FACTS.get(found.fact, kinds.RULE)
 
 
 def _other(found: Evidence) -> Kind | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from weft.device.sim.run.settings import LaunchRequest, Session
 from weft.device.sim.tools.sanitizer.session import Report
-from weft.values.findings import Finding
+from weft.values.findings import DeviceWork, Finding
 
 
 class ForwardedReport(Report):
@@ -32,6 +32,11 @@ class ForwardedReport(Report):
     def note(self, findings: Sequence[Finding]) -> None:
         one = Report()
         one.note(findings)
+        self._send(one)
+
+    def count_devices(self, work: Sequence[DeviceWork]) -> None:
+        one = Report()
+        one.count_devices(work)
         self._send(one)
 
     def _send(self, one: Report) -> None:

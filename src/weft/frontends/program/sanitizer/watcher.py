@@ -27,6 +27,7 @@ from weft.frontends.program.sanitizer import guards, hooks, written
 from weft.frontends.program.sanitizer.order import Order, WorkItem
 from weft.frontends.program.sanitizer.places import HostLines, call_addresses
 from weft.frontends.program.sanitizer.touches import Touched, Touches, find
+from weft.frontends.program.sanitizer.traffic import Traffic
 from weft.values.findings import Finding
 
 _KINDS = ("device memory", "pinned memory", "managed memory")
@@ -66,6 +67,7 @@ class ProgramSanitizer:
         devices = ctypes.c_int()
         library.cudaGetDeviceCount(ctypes.byref(devices))
         self._order = Order(devices.value)
+        self.traffic = Traffic()
         self._places = places
         self._touches = Touches(self._order, source, places)
         self._works: dict[int, WorkItem] = {}
@@ -150,7 +152,11 @@ class ProgramSanitizer:
         """Record the accesses of a call of NCCL to memory of its rank."""
         reads, writes = _whole(source, read), _whole(to, written)
         initialised.filled(to, written)
-        self._add(call.decode(), None, reads, writes, call_addresses(frames, count))
+        name = call.decode()
+        with self._lock:
+            device = self._order.device_of(self._thread_state.work.stream)
+            self.traffic.called(device, name, read)
+        self._add(name, None, reads, writes, call_addresses(frames, count))
 
     def _reachable(self, rows: tuple[Any, Any]) -> Extents:
         """Extents of device-accessible rows; pageable memory is copied before the call returns."""
@@ -191,6 +197,8 @@ class ProgramSanitizer:
             self._memory[address] = ProgramAllocation(address, nbytes, kind, name, device)
             # Sorted, so that an address is found by bisection.
             insort(self._starts, address)
+            if kind == hooks.DEVICE:
+                self.traffic.allocated(device, nbytes)
         if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:
             initialised.register(address, nbytes)
         if name in _IN_ORDER:
@@ -206,8 +214,11 @@ class ProgramSanitizer:
         else:
             self._freed_by_host(name, self._memory[address])
         with self._lock:
-            if self._memory.pop(address, None) is not None:
+            memory = self._memory.pop(address, None)
+            if memory is not None:
                 self._starts.remove(address)
+                if memory.kind == hooks.DEVICE:
+                    self.traffic.allocated(memory.device, -memory.nbytes)
             self._guard()
 
     def _freed_by_host(self, call: str, memory: ProgramAllocation) -> None:

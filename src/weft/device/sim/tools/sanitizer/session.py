@@ -16,7 +16,7 @@ from weft.device.sim.run.settings import LaunchRequest
 from weft.device.sim.tools.sanitizer.findings import Decoder
 from weft.device.sim.tools.sanitizer.observer import CheckCounts, Sanitizer
 from weft.errors import DeviceError, SanitizerError
-from weft.values.findings import Access, Finding, summary
+from weft.values.findings import Access, DeviceWork, Finding, summary
 
 SHOWN = 5
 """The number of findings in an error's text; all are in `findings`."""
@@ -28,6 +28,7 @@ class Report:
     findings   every finding
     launches   how many launches were checked
     counts     how many accesses, barriers and arrays were checked
+    devices    what each GPU of a whole program sent and allocated
 
     >>> with weft.sanitize(raises=False) as clean:
     ...     module.scale[1, 32](x, 1.0, 4)
@@ -39,6 +40,7 @@ class Report:
         self.findings: list[Finding] = []
         self.launches = 0
         self.counts = CheckCounts()
+        self.devices: list[DeviceWork] = []
         self._failed: DeviceError | None = None
         self._lock = threading.Lock()
         self._sanitizer = Sanitizer()
@@ -55,12 +57,14 @@ class Report:
             "launches": self.launches,
             "counts": asdict(self.counts),
             "findings": [f.to_dict() for f in self.findings],
+            "devices": [asdict(d) for d in self.devices],
         }
 
     def add(self, facts: Mapping[str, Any]) -> None:
         """Add the findings of another process, given by its `to_dict`."""
         self.launches += facts["launches"]
         self._count(facts["counts"])
+        self.count_devices([DeviceWork(**row) for row in facts["devices"]])
         for found in facts["findings"]:
             accesses = tuple(Access.from_dict(a) for a in found["accesses"])
             self.findings.append(Finding(**{**found, "accesses": accesses}))
@@ -91,6 +95,11 @@ class Report:
         """Add findings from outside launches."""
         with self._lock:
             self.findings += findings
+
+    def count_devices(self, work: Sequence[DeviceWork]) -> None:
+        """Add the counts of a program's GPUs."""
+        with self._lock:
+            self.devices += work
 
     def fail(self, error: DeviceError) -> None:
         """Note the error that ended a launch: it is among the findings, and becomes their cause."""
