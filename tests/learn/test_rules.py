@@ -9,10 +9,11 @@ import pytest
 
 import weft
 from weft.frontends.program.sanitizer.traffic import Traffic
-from weft.learn import chapter, exercise, header, puzzle, templates
+from weft.learn import chapter, exercise, header, program, puzzle, templates
 from weft.learn.exercise import Exercise, ProgramExercise
 from weft.learn.grade import grade
-from weft.learn.program import idle, judge, rules, several
+from weft.learn.program_rules import idle, several
+from weft.learn.program_rules.rule import broken
 from weft.measure.op import Case
 from weft.values.findings import DeviceWork
 
@@ -259,8 +260,8 @@ def test_a_program_that_computes_on_the_host_fails_at_the_rule(tmp_path: Path) -
     result = grade(one, path)
     assert result.stage == "a kernel computes the results", result.words
     silent = right.replace("cudaStreamWaitEvent", "// cudaStreamWaitEvent")
-    assert judge.uncalled(one, silent) == "cudaStreamWaitEvent"
-    assert judge.uncalled(one, right) == ""
+    assert program.uncalled(one, silent) == "cudaStreamWaitEvent"
+    assert program.uncalled(one, right) == ""
 
 
 def test_a_library_that_is_called_for_show_fails_at_the_rule(tmp_path: Path) -> None:
@@ -316,9 +317,9 @@ def test_rules_on_what_gpus_send() -> None:
         ("collectives per GPU = 0", "collectives per GPU is 1"),
         ("bytes allocated per GPU <= n", ""),
     ):
-        assert rules.broken(rule, several.facts(devices), {"n": 10}) == words
+        assert broken(rule, several.facts(devices), {"n": 10}) == words
     none = several.facts([])
-    assert rules.broken("messages per GPU >= 1", none, {}) == "messages per GPU is 0"
+    assert broken("messages per GPU >= 1", none, {}) == "messages per GPU is 0"
 
 
 def test_memory_of_a_gpu_counts_until_it_is_freed() -> None:

@@ -7,7 +7,7 @@ folder `puzzles/pNN_name` with a solution for each language.
     chapter.py    finds the chapters
     puzzle.py     finds the puzzles
     header.py     the launch and the rules at the head of a learner's file
-    grade.py      judges a file; program/ judges a whole program
+    grade.py      judges a file; program.py a whole program, by program_rules/
     judge.py      lets a function of the chapter judge; c_code.py runs C for it
     facts.py      what rules are about; share.py which threads work, and whether the host does
     picture.py    which thread touches what; drawing.py draws it

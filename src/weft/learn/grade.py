@@ -20,10 +20,9 @@ from weft.device.models import GpuModel
 from weft.device.selection import select
 from weft.device.sim.run.draft import drafts
 from weft.errors import CheckFailed, CompileError, CompileWarning, Error
-from weft.learn import facts, share, trial
+from weft.learn import facts, program, share, trial
 from weft.learn import judge as own_judge
 from weft.learn.exercise import Exercise, JudgedExercise, KernelExercise, ProgramExercise
-from weft.learn.program import judge as program_judge
 from weft.measure import Profile
 from weft.measure.check import user_file
 from weft.measure.check.check import check
@@ -65,7 +64,7 @@ def judge(exercise: Exercise, path: Path, device: str = "sim") -> Judgement:
     chosen, stage, title = select(device), "compile", exercise.title
     try:
         if isinstance(exercise, ProgramExercise):
-            failed, words, finding, known = program_judge.judge(exercise, path, chosen)
+            failed, words, finding, known = program.judge(exercise, path, chosen)
             found = () if finding is None else (finding,)
             words = words or "right; all work is in order"
             return Judgement(Grade(title, failed, words, dict(known)), findings=found)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from weft.climbing import counters
 from weft.learn import facts
-from weft.learn.program import overlap, several
+from weft.learn.program_rules import overlap, several
 from weft.measure.expressions import number
 
 NAMES = (*facts.PROGRAM, *overlap.NAMES, *several.NAMES)

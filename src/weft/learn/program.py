@@ -24,8 +24,8 @@ from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
 from weft.learn import facts
 from weft.learn.exercise import ProgramExercise
-from weft.learn.program import idle, overlap, several
-from weft.learn.program.rules import broken, fact_of
+from weft.learn.program_rules import idle, overlap, several
+from weft.learn.program_rules.rule import broken, fact_of
 from weft.measure.profile.session import Recording, recording
 from weft.source import scan
 from weft.values.findings import DeviceWork, Finding
