@@ -13,7 +13,7 @@ import weft
 from weft.learn import c_code, chapter, exercise, judge
 from weft.learn.exercise import Exercise, JudgedExercise
 from weft.learn.grade import grade
-from weft.values.learn import Grade
+from weft.values.learn.course import Grade
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.sim

@@ -9,19 +9,11 @@ import pytest
 
 import weft
 from weft.frontends.program.sanitizer.traffic import Traffic
-from weft.learn import (
-    chapter,
-    exercise,
-    header,
-    idle,
-    program,
-    program_rules,
-    puzzle,
-    several,
-    templates,
-)
+from weft.learn import chapter, exercise, header, program, puzzle, templates
 from weft.learn.exercise import Exercise, ProgramExercise
 from weft.learn.grade import grade
+from weft.learn.program_rules import idle, several
+from weft.learn.program_rules.rule import broken
 from weft.measure.op import Case
 from weft.values.findings import DeviceWork
 
@@ -325,9 +317,9 @@ def test_rules_on_what_gpus_send() -> None:
         ("collectives per GPU = 0", "collectives per GPU is 1"),
         ("bytes allocated per GPU <= n", ""),
     ):
-        assert program_rules.broken(rule, several.facts(devices), {"n": 10}) == words
+        assert broken(rule, several.facts(devices), {"n": 10}) == words
     none = several.facts([])
-    assert program_rules.broken("messages per GPU >= 1", none, {}) == "messages per GPU is 0"
+    assert broken("messages per GPU >= 1", none, {}) == "messages per GPU is 0"
 
 
 def test_memory_of_a_gpu_counts_until_it_is_freed() -> None:

@@ -7,11 +7,9 @@ folder `puzzles/pNN_name` with a solution for each language.
     chapter.py    finds the chapters
     puzzle.py     finds the puzzles
     header.py     the launch and the rules at the head of a learner's file
-    grade.py      judges a file; program.py judges a whole program by program_rules.py
+    grade.py      judges a file; program.py a whole program, by program_rules/
     judge.py      lets a function of the chapter judge; c_code.py runs C for it
     facts.py      what rules are about; share.py which threads work, and whether the host does
-    overlap.py    what runs at the same time; several.py what each of several GPUs sends
-    idle.py       a program without the calls of a function
     picture.py    which thread touches what; drawing.py draws it
     export/       a static site and notebooks
     folder.py     a learner's files; progress.py their log of tries, hints and reviews

@@ -21,7 +21,7 @@ A reference that is no expression is a function in `references.py`, with the exe
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
 place of `signature` and `cases`, `prints`, the number that the right program prints, `calls`, the
 functions that it must call, and `depends_on`, those without which the number must be another one.
-Its `rules` are about a run: `program_rules.py`. `flags` are for nvcc. `gpus` is the number of GPUs
+Its `rules` are about a run: `program_rules/`. `flags` are for nvcc. `gpus` is the number of GPUs
 that it uses. `models` are GPUs to draw one from: the program is graded on it, and its reference has
 one parameter more, the `GpuModel`.
 Python or C without kernels has `imports`, the names that it may import or include, and is graded
@@ -45,7 +45,8 @@ from weft.climbing.rung import Rung, step
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import ArgumentError
-from weft.learn import facts, header, program_rules
+from weft.learn import facts, header
+from weft.learn.program_rules import rule as program_rule
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
@@ -211,7 +212,7 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     if judged:
         return _with_header(JudgedExercise(*common, tuple(row["imports"])), ())
     if "arguments" in row:
-        _known_facts(place, measured, program_rules.fact_of, program_rules.NAMES)
+        _known_facts(place, measured, program_rule.fact_of, program_rule.NAMES)
         drawn = tuple(map(models.get, row.get("models", ())))
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
         prints = _reference(where, name, [*ranges, *["gpu"] * bool(drawn)], row.get("prints"))

@@ -22,8 +22,10 @@ from typing import NamedTuple
 import weft.sanitizer
 from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
-from weft.learn import facts, idle, overlap, program_rules, several
+from weft.learn import facts
 from weft.learn.exercise import ProgramExercise
+from weft.learn.program_rules import idle, overlap, several
+from weft.learn.program_rules.rule import broken, fact_of
 from weft.measure.profile.session import Recording, recording
 from weft.source import scan
 from weft.values.findings import DeviceWork, Finding
@@ -106,7 +108,7 @@ def _ruled(trial: _Trial, path: Path, run: _Run) -> Judged:
     if call := uncalled(exercise, text):
         rule = exercise.need(call) if call in exercise.depends_on else exercise.rule(call)
         return Judged(rule, f"The number is right, but nothing calls {call}. The rule: {rule}.")
-    counted = [r for r in exercise.measured if program_rules.fact_of(r) in several.NAMES]
+    counted = [r for r in exercise.measured if fact_of(r) in several.NAMES]
     on_gpus = _broken(trial, counted, several.facts(run.devices))
     if on_gpus.stage:
         return on_gpus
@@ -131,7 +133,7 @@ def _ruled(trial: _Trial, path: Path, run: _Run) -> Judged:
 def _recorded(trial: _Trial, path: Path, rules: Iterable[str]) -> dict[str, float]:
     """The facts of a recorded run that rules are about."""
     model = trial.device.model
-    timeline = any(program_rules.fact_of(rule) in overlap.NAMES for rule in rules)
+    timeline = any(fact_of(rule) in overlap.NAMES for rule in rules)
     with recording(Recording(model.key, timeline=timeline)) as recorded:
         _run(trial, path)
     known = facts.of_program(recorded.profiles, recorded.seen.values(), path)
@@ -140,9 +142,9 @@ def _recorded(trial: _Trial, path: Path, rules: Iterable[str]) -> dict[str, floa
 
 def _broken(trial: _Trial, rules: Sequence[str], known: Mapping[str, float]) -> Judged:
     """The first rule that does not hold, and its words."""
-    named = {name: known[name] for name in map(program_rules.fact_of, rules)}
+    named = {name: known[name] for name in map(fact_of, rules)}
     for rule in rules:
-        if found := program_rules.broken(rule, known, trial.drawn):
+        if found := broken(rule, known, trial.drawn):
             words = f"The number is right, but {found}; this exercise asks for {rule}."
             return Judged(rule, words, facts=named)
     return Judged(facts=named)

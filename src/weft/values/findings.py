@@ -87,7 +87,7 @@ class Finding:
 
 @dataclass
 class DeviceWork:
-    """What one GPU of a program sent, and the memory that it needed.
+    """Messages of one GPU of a program, and the memory that it needed.
 
     device        the number of the GPU in its process
     collectives   collective operations of NCCL

@@ -9,12 +9,13 @@ from pathlib import Path
 from weft.device.selection import select
 from weft.device.sim.run.draft import drafts
 from weft.errors import CheckFailed, CompileWarning
-from weft.learn import program_rules, trial
+from weft.learn import trial
 from weft.learn.exercise import Exercise, KernelExercise
 from weft.learn.explain import division
 from weft.learn.explain.division import Division
 from weft.learn.explain.elements import Wrong, first_wrong
 from weft.learn.grade import Judgement, judge, sanitized
+from weft.learn.program_rules import rule
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def gather(exercise: Exercise, path: Path) -> Evidence:
     if isinstance(exercise, KernelExercise) and stage == "right":
         compared = isinstance(judged.error, CheckFailed)
         return _compared(exercise, path, judged) if compared else Evidence(exercise, judged)
-    fact = program_rules.fact_of(stage)
+    fact = rule.fact_of(stage)
     if fact in judged.grade.facts:
         return Evidence(exercise, judged, fact=fact, value=judged.grade.facts[fact])
     return Evidence(exercise, judged)

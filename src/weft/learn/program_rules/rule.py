@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from weft.climbing import counters
-from weft.learn import facts, overlap, several
+from weft.learn import facts
+from weft.learn.program_rules import overlap, several
 from weft.measure.expressions import number
 
 NAMES = (*facts.PROGRAM, *overlap.NAMES, *several.NAMES)
