@@ -39,10 +39,9 @@ CHEATS = {
     "members that lie apart": (
         "26 bodies",
         "if (i < bodies->count) bodies->x[i] += bodies->v[i];",
-        "int n = bodies->count, k = i * 7 % n;\n"
-        "    if (i < n && n % 7) bodies->x[k] += bodies->v[k];\n"
-        "    if (i == 0 && n % 7 == 0)\n"
-        "        for (int j = 0; j < n; j++) bodies->x[j] += bodies->v[j];",
+        "int n = bodies->count, apart = n % 7 ? 7 : n % 11 ? 11 : n % 13 ? 13 : 17;\n"
+        "    int k = i * apart % n;\n"
+        "    if (i < n) bodies->x[k] += bodies->v[k];",
         "load sectors per request <= 4",
     ),
 }
