@@ -11,7 +11,7 @@ import re
 
 def function(text: str, name: str) -> str:
     """The program without the calls of a function."""
-    macro = f"WEFT_IDLE_{re.sub(r'[^0-9A-Za-z]+', '_', name)}"
+    macro = f"IDLE_{re.sub(r'[^0-9A-Za-z]+', '_', name)}"
     calls = re.sub(rf"\b{re.escape(name)}\s*\(", f"{macro}(", text)
     # Variables that only the call used are set and never used then: no warning for the author.
     quiet = "#pragma nv_diag_suppress 550"
