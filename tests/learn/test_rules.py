@@ -284,10 +284,10 @@ def test_a_call_that_does_nothing_has_a_result_of_its_type() -> None:
     text = "CHECK(cublasSgemm (h, f(1, 2), &c));\nfloat4 x = curand_uniform4(&s);\n"
     without = idle.function(idle.function(text, "cublasSgemm"), "curand_uniform4")
     assert without.splitlines()[-2:] == [
-        "CHECK(WEFT_IDLE_cublasSgemm(h, f(1, 2), &c));",
-        "float4 x = WEFT_IDLE_curand_uniform4(&s);",
+        "CHECK(IDLE_cublasSgemm(h, f(1, 2), &c));",
+        "float4 x = IDLE_curand_uniform4(&s);",
     ]
-    assert "#define WEFT_IDLE_cublasSgemm(...) decltype(cublasSgemm(__VA_ARGS__))()" in without
+    assert "#define IDLE_cublasSgemm(...) decltype(cublasSgemm(__VA_ARGS__))()" in without
 
 
 def test_a_host_that_reads_unified_memory_too_early_is_found(tmp_path: Path) -> None:
