@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 pytest.importorskip("torch")
+from weft.device import driver
 from weft.learn.chapter import Chapter, chapters
 from weft.learn.exercise import Exercise
 from weft.learn.puzzle import LANGUAGES, puzzles
@@ -37,7 +38,9 @@ def skip_without_numba(exercises: Sequence[Exercise]) -> None:
 @pytest.mark.parametrize("one", chapters(), ids=lambda c: c.folder.name)
 def test_solutions_of_a_chapter_are_right(one: Chapter) -> None:
     skip_without_numba(one.exercises)
-    assert [f"{p.exercise}: {p.error}" for p in verify(one.exercises, "gpu") if p.error] == []
+    # Programs for several GPUs are right on simulated ones: tests/learn/test_learn.py.
+    here = [e for e in one.exercises if getattr(e, "gpus", 1) <= driver.count()]
+    assert [f"{p.exercise}: {p.error}" for p in verify(here, "gpu") if p.error] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import weft.sanitizer
+from weft.device import driver
 from weft.device.selection import Selection
 from weft.frontends import compute_sanitizer, program
 from weft.learn import facts
@@ -85,6 +86,12 @@ def judge(exercise: ProgramExercise, path: Path, device: Selection) -> Judged:
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
     if exercise.models and not device.real:
         device = Selection(key=random.choice(exercise.models).key)
+    if device.real and (there := driver.count()) < exercise.gpus:
+        return Judged(
+            "right",
+            f"This exercise needs {exercise.gpus} GPUs, and there is {there}. Grade it on simulated"
+            " ones: --device sim.",
+        )
     on = [device.model] if exercise.models else []
     trial = _Trial(exercise, device, drawn, float(exercise.prints(*drawn.values(), *on)))
     run = (_on_gpu if device.real else _sanitized)(trial, path)
