@@ -32,7 +32,15 @@ def _id(path: Path) -> str:
 DOCUMENTS = [pytest.param(path, id=_id(path)) for path in tables.documents()]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS)
+LONG = ("ch27_libraries", "ch30_parallel")
+"""Chapters whose examples compile programs with large headers, or start many processes."""
+EXAMPLES = [
+    pytest.param(path, id=_id(path), marks=pytest.mark.slow if path.parent.name in LONG else ())
+    for path in tables.documents()
+]
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
 def test_examples_print_what_is_shown(path: Path) -> None:
     assert examples.refreshed(path) == path.read_text(), "run `make tables`"
 
