@@ -40,20 +40,20 @@ KINDS: Mapping[str, Kind] = {
     "global atomics": _accesses("global", "atomic", "reduction"),
     "global loads": _accesses("global", "load"),
     "global stores": _accesses("global", "store"),
-    "tensor copies": lambda i: i.opcode.startswith("cp.async.bulk.tensor"),
-    "warpgroup products": lambda i: i.opcode.startswith("wgmma.mma_async"),
+    "tensor copies": lambda i: work.is_tensor_copy(i.opcode),
+    "warpgroup products": lambda i: work.is_warpgroup_product(i.opcode),
     "cluster loads": _accesses("cluster", "load"),
     "tensor core instructions": lambda i: i.work[0].startswith("tensor"),
     "shuffles": lambda i: work.result(i.opcode) is ResultForm.SHUFFLED,
     "barriers": lambda i: work.joins_block(i.opcode),
-    "constant loads": lambda i: i.opcode.startswith("ld.const"),
-    "texture fetches": lambda i: i.opcode.startswith(("tex.", "tld4.")),
+    "constant loads": lambda i: work.reads_constant(i.opcode),
+    "texture fetches": lambda i: work.fetches_texture(i.opcode),
 }
 """Kinds of instructions that exercises teach."""
 THREADS: Mapping[str, Kind] = {
     "child launches": lambda i: "LaunchDevice" in i.text,
     # One thread of each block reports its arrival.
-    "grid barriers": lambda i: i.opcode.startswith("atom") and "grid_group4sync" in _callers(i),
+    "grid barriers": lambda i: work.is_atomic(i.opcode) and "grid_group4sync" in _callers(i),
 }
 """Kinds of instructions that are counted once for each thread."""
 LANES = "lanes per shared load"

@@ -26,6 +26,7 @@ from weft.ptx.isa.columns import (
     Waits,
     WorkUnit,
 )
+from weft.ptx.isa.memory import textures
 
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
@@ -124,9 +125,37 @@ def copy_step(opcode: str) -> AsyncStep | None:
 
 def reads_parameter(opcode: str) -> bool:
     """A load of a kernel parameter."""
+    return _reads(opcode, "param")
+
+
+def reads_constant(opcode: str) -> bool:
+    """A load from constant memory."""
+    return _reads(opcode, "const")
+
+
+@functools.cache
+def _reads(opcode: str, space: str) -> bool:
     decoded = isa.lookup(opcode.split("."))
     assert decoded is not None, f"{opcode} was executed"
-    return any(x.reads and x.state_space(decoded.words) == "param" for x in decoded.row.effects)
+    return any(x.reads and x.state_space(decoded.words) == space for x in decoded.row.effects)
+
+
+@functools.cache
+def is_atomic(opcode: str) -> bool:
+    """An access that reads, changes and writes as one step."""
+    return _row(opcode.split(".")).is_atomic
+
+
+@functools.cache
+def is_tensor_copy(opcode: str) -> bool:
+    """A bulk copy of a box that a tensor map describes."""
+    return any(operand.name == "map" for operand in _row(opcode.split(".")).written)
+
+
+@functools.cache
+def fetches_texture(opcode: str) -> bool:
+    """A fetch of a texture."""
+    return _row(opcode.split(".")).function.__module__ == textures.__name__
 
 
 @functools.cache
