@@ -34,13 +34,14 @@ def views(profiles: Sequence[AnalysedProfile]) -> list[dict[str, Any]]:
     return [_view(p, i) for i, p in enumerate(profiles)]
 
 
-def render(template: str, *, script: str = "", **values: Any) -> str:
+def render(template: str, *, script_of: str = "", **values: Any) -> str:
     """Renders `template.html` of this folder with its style and script; page.css is shared.
 
-    script  the template whose script the page has, where that is another one
+    script_of  the template whose script the page has, where that is another one
     """
     sheets = dict.fromkeys(("page.css", f"{template}.css"))
-    css, js = Markup("").join(_part(sheet) for sheet in sheets), _part(f"{script or template}.js")
+    css = Markup("").join(_part(sheet) for sheet in sheets)
+    js = _part(f"{script_of or template}.js")
     return _template(f"{template}.html").render(css=css, js=js, **values)
 
 

@@ -46,7 +46,7 @@ def page(one: Exported, index: str = "index.html") -> str:
     """The page of one kernel; `index` is the address of the list."""
     return profile_page.render(
         "lab/page",
-        script="page",
+        script_of="page",
         title=one.title,
         verb="lab",
         one=one,
