@@ -21,6 +21,7 @@ import tables
 from weft.climbing import ladder
 from weft.climbing.records import Climb
 
+
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "benchmarks" / "records" / "ladders.jsonl"
