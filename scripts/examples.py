@@ -52,6 +52,8 @@ OWN = re.compile(
 """A line of the shell that is a command of weft, and what takes its standard output."""
 COMMANDS = {"weft": "-m weft", "python": ""}
 """Command for shells -> the arguments of this Python, which has weft's dependencies."""
+MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+"""What the make of `make test` tells a make below it, which prints more then."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def _enter(folder: Path) -> None:
             f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8"
         )
         (tools / name).chmod(0o755)
+    for name in MAKE:
+        os.environ.pop(name, None)
     os.environ |= {
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
         "PATH": os.pathsep.join([str(tools), os.environ["PATH"]]),
