@@ -13,9 +13,10 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.attention import model, tma, warpgroup
+from weft.ops.families.attention import direct_model, model, tma, warpgroup
+from weft.ops.families.attention.direct_model import DirectTile
 from weft.ops.families.attention.forward_job import AttentionJob
-from weft.ops.families.attention.model import DirectTile, ForwardTile, Fp32Tile
+from weft.ops.families.attention.model import ForwardTile, Fp32Tile
 from weft.ops.families.attention.problem import (
     EXPRESSION,
     AttentionOperands,
@@ -91,12 +92,12 @@ def _few_queries(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
 def _direct(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     """Candidates whose warps take keys and values straight to registers."""
     p, made = job.problem, []
-    whole = p.head in model.DIRECT_HEADS and p.depth == p.width == p.head
+    whole = p.head in direct_model.HEADS and p.depth == p.width == p.head
     if not whole or p.drop or p.mask == EXPRESSION or job.is_quantised:
         return []
-    if job.pages is not None and job.pages.size % model.DirectTile.keys(p.head):
+    if job.pages is not None and job.pages.size % DirectTile.keys(p.head):
         return []
-    for tile in model.DIRECT_TILES:
+    for tile in direct_model.TILES:
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         steps = cdiv(p.keys, tile.keys(p.head) * tile.warps)
         for parts in _parts(tiles, steps, 1, 2 * tile.resident * gpu.sms):
@@ -175,7 +176,7 @@ def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -
 
 
 def _split(tile: ForwardTile | DirectTile, grid: _Grid) -> str:
-    """Who computes the keys of a tile; see split.cuh."""
+    """The division of a tile's keys, as split.cuh names it."""
     return "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
 
 

@@ -142,7 +142,8 @@ BLOCK_OVERHEAD = 2.6e-6
 SHARED_TILE_LATENCY = 0.51e-6
 """Seconds of a tile of keys, at least, where warps share queries."""
 PAGED_TILE = 2.1e-6
-"""Seconds of an SM for a tile of keys in pages, whose places are looked up for each row."""
+"""Seconds of an SM for a tile of keys in pages, whose places are looked up for each row: estimated
+from one run of a decoder, which no record has."""
 SHARED_FIXED = 1e-6
 """FIXED for kernels whose warps share queries."""
 SHARED_BLOCK_OVERHEAD = 1.0e-6
@@ -226,66 +227,6 @@ def shared_tile(head: int, blocks: int, gpu: Target) -> ForwardTile:
         if fit >= needed and one.shared(head, 1) <= gpu.shared_per_block:
             return one._replace(resident=min(tile.resident, fit), clustered=False)
     return tile
-
-
-class DirectTile(NamedTuple):
-    """Warps of a block that have the same queries, and take their keys straight to registers.
-
-    resident   blocks that an SM holds
-    clustered  parts of the keys are those of the blocks of a cluster
-    """
-
-    warps: int
-    resident: int
-    clustered: bool = False
-
-    @property
-    def queries(self) -> int:
-        return SHARED_QUERIES
-
-    @property
-    def name(self) -> str:
-        return f"{self.queries} queries, {self.warps} warps, direct"
-
-    @staticmethod
-    def keys(head: int) -> int:
-        """Keys of a step of a warp: 4 KiB."""
-        return 2048 // head
-
-    def shared(self, head: int, parts: int) -> int:
-        """Bytes of shared memory: the results of warps, and the weights of parts."""
-        results = self.warps + self.clustered
-        return max(4 * self.queries * results * (head + 8 + 2), 4 * self.queries * parts)
-
-    def time(self, p: Problem, tiles: int, parts: int, gpu: Target) -> float:
-        """Modelled seconds: those of the SM with the most blocks."""
-        blocks = tiles * parts
-        most = cdiv(blocks, gpu.sms)
-        at_once = min(most, self.resident)
-        keys = self.keys(p.head)
-        steps = cdiv(math.ceil(p.keys * p.share / parts), keys * self.warps)
-        rate = min(DIRECT_RATE * gpu.bandwidth / min(blocks, gpu.sms), DIRECT_SM_RATE)
-        score = mask_time(p, self.queries * keys * self.warps, shared=False)
-        least = DIRECT_STEP if traffic(p, gpu) * gpu.bandwidth < gpu.l2 else DIRECT_COLD_STEP
-        each = max(least, at_once * max(4 * keys * self.warps * p.head / rate, score))
-        busy = cdiv(most, at_once) * (SHARED_BLOCK_OVERHEAD + steps * each)
-        joining = (
-            CLUSTER_JOINING if self.clustered else joining_time(p, self.queries, blocks, parts)
-        )
-        return gpu.launch + SHARED_FIXED + busy + joining
-
-
-DIRECT_TILES = (DirectTile(warps=4, resident=2), DirectTile(warps=8, resident=1))
-DIRECT_HEADS = (64, 128)
-"""Head sizes whose rows are whole vectors of all lanes, and fit in registers."""
-DIRECT_STEP = 0.6e-6
-"""Seconds of a step of a warp, at least: from the loads of its keys to those of the next ones."""
-DIRECT_COLD_STEP = 1.5e-6
-"""The same where L2 does not hold all keys and values."""
-DIRECT_RATE = 0.85
-"""Share of the memory's bandwidth that direct loads reach."""
-DIRECT_SM_RATE = 60e9
-"""Bytes per second that an SM reads at most."""
 
 
 class Joining(NamedTuple):

@@ -135,23 +135,14 @@ __device__ void attend_directly(const T* q, const T* k, const T* v, const void* 
             return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack);
         };
     };
-    // Steps from `begin` up to `end` have a key that some row sees. In steps up to `whole`, all
-    // rows see all keys.
-    int own = first / p.pack + span.diagonal,
-        behind = (min(first + BM, rows) - 1) / p.pack + span.diagonal;
-    int seen = max(0, min(span.keys, behind + 1 + p.right)),
-        all = max(0, min(span.keys, own + 1 + p.right));
-    int end = ceil_div(seen, KEYS), begin = min(end, max(0, own - p.left) / KEYS),
-        whole = MASK == FREE ? all / KEYS : 0;
-    if constexpr (SPLIT != WHOLE) {
-        int each = ceil_div(end - begin, p.parts);
-        begin = min(end, begin + at.part * each), end = min(end, begin + each);
-    }
+    KeyTiles<BM, KEYS> steps(p, span, first, rows);
+    if constexpr (SPLIT != WHOLE) steps.take(at.part, p.parts);
+    int end = steps.end, whole = MASK == FREE ? steps.whole : 0;
 
     const T* k0 = k + p.k.at(PAGED ? 0 : at.batch, head / p.group, span.key0);
     const T* v0 = v + p.v.at(PAGED ? 0 : at.batch, head / p.group, span.key0);
     [[maybe_unused]] const int* table = pages.table + static_cast<long long>(at.batch) * pages.most;
-    int j = begin + warp_index();
+    int j = steps.begin + warp_index();
     // The page of a step and its first key there, which are read a step before they are used.
     int page = 0, key = 0;
     auto find = [&](int step) {

@@ -51,19 +51,10 @@ __device__ void attend_tile(const T* q, const C* k, const C* v, const void* mask
         else fetch<BN, HEAD, THREADS>(to, j * BN, span.keys, depth, from, by.row);
     };
 
-    // Tiles from `begin` up to `end` have a key that some row sees. In tiles up to `whole`, all
-    // rows see all keys.
-    int own = first / p.pack + span.diagonal,
-        behind = (min(first + BM, rows) - 1) / p.pack + span.diagonal;
-    int seen = max(0, min(span.keys, behind + 1 + p.right)),
-        all = max(0, min(span.keys, own + 1 + p.right));
-    int end = (seen + BN - 1) / BN, begin = min(end, max(0, own - p.left) / BN),
-        whole = MASK == FREE ? all / BN : 0;
-    if constexpr (SPLIT != WHOLE) {
-        int each = (end - begin + p.parts - 1) / p.parts;
-        begin = min(end, begin + at.part * each), end = min(end, begin + each);
-    }
-    whole = max(begin, min(whole, end));
+    KeyTiles<BM, BN> tiles(p, span, first, rows);
+    if constexpr (SPLIT != WHOLE) tiles.take(at.part, p.parts);
+    int begin = tiles.begin, end = tiles.end,
+        whole = max(begin, min(MASK == FREE ? tiles.whole : 0, end));
 
     auto fetch_keys = [&](int j) { fetch_rows(ks + j % STAGES * TILE, j, p.depth, k0, p.k); };
     auto fetch_values = [&](int j) { fetch_rows(vs + j % STAGES * TILE, j, p.width, v0, p.v); };

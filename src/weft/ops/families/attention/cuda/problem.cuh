@@ -56,6 +56,26 @@ struct Span {
     }
 };
 
+// Tiles of BN keys for BM packed rows from `first` on, of `rows`: those from `begin` up to `end`
+// have a key that some row sees. In tiles up to `whole`, all rows see all keys that no mask hides.
+template <int BM, int BN>
+struct KeyTiles {
+    int begin, end, whole;
+
+    __device__ KeyTiles(const Problem& p, const Span& span, int first, int rows) {
+        int own = first / p.pack + span.diagonal,
+            behind = (min(first + BM, rows) - 1) / p.pack + span.diagonal;
+        int seen = max(0, min(span.keys, behind + 1 + p.right)),
+            all = max(0, min(span.keys, own + 1 + p.right));
+        end = (seen + BN - 1) / BN, begin = min(end, max(0, own - p.left) / BN), whole = all / BN;
+    }
+    // Leaves one of `parts` parts of them.
+    __device__ void take(int part, int parts) {
+        int each = (end - begin + parts - 1) / parts;
+        begin = min(end, begin + part * each), end = min(end, begin + each);
+    }
+};
+
 // Which tile of which head this block works on; `tile` counts from the first row. A launch has
 // `all` heads from `start` on, counted over the batch, and `index` is the head's number among them.
 struct Place {
