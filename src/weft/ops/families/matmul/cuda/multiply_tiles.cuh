@@ -147,11 +147,11 @@ __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
             Work work = Work::number<S::BM, S::BN>(walk.at, p);
             int2 batch = make_int2(p.batch_a ? work.batch : 0, p.batch_b ? work.batch : 0);
             if (second) sums.fill(room, stages, turn, p, work, walk.begin, walk.steps);
-            else if (early)
+            else if (early) {
+                early = false;
                 G::fill_early(A, B, ring, stages, turn, work.row, work.column, batch,
-                              walk.begin * G::STEP, walk.steps),
-                    early = false;
-            else
+                              walk.begin * G::STEP, walk.steps);
+            } else
                 G::fill(A, B, ring, stages, turn, work.row, work.column, batch,
                         walk.begin * G::STEP, walk.steps);
         }
