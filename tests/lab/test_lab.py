@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +26,6 @@ from weft.lab.saving import Files, version
 from weft.learn import chapter
 
 pytestmark = pytest.mark.sim
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    one = Worker(limit=30, memory=4 << 30)
-    yield one
-    one.close()
-
-
-@pytest.fixture(scope="module")
-def lab(worker: Worker) -> Iterator[Lab]:
-    with running(worker) as one:
-        yield one
 
 
 def do(lab: Lab, action: str, **change: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -64,19 +63,6 @@ class Session:
         while self.at.get("state") == "running":
             self.at = self._lab.post("debug/wait", {"session": self.name})
         return self.at
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    one = Worker(limit=30, memory=4 << 30)
-    yield one
-    one.close()
-
-
-@pytest.fixture(scope="module")
-def lab(worker: Worker) -> Iterator[Lab]:
-    with running(worker) as one:
-        yield one
 
 
 def test_without_breakpoints_it_stops_at_the_first_line_and_steps(lab: Lab) -> None:

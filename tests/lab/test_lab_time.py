@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
-from lab_client import JOB, Lab, running
+from lab_client import JOB, Lab
 from weft.lab.process import Worker
 from weft.measure.profile import schema
 from weft.measure.profile.result import Profile
 
 pytestmark = pytest.mark.sim
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    worker = Worker(limit=30, memory=4 << 30)
-    with running(worker) as one:
-        yield one
-    worker.close()
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +31,14 @@ def test_a_profile_ends_with_the_predicted_time_and_stalls_by_line(
     assert "long scoreboard" in parts[5], "the loads of global memory"
 
 
-def test_times_are_those_of_weft_predict(lab: Lab, profiled: dict[str, Any]) -> None:
+def test_times_are_those_of_weft_predict(
+    lab: Lab, worker: Worker, profiled: dict[str, Any]
+) -> None:
     answer = lab.get("predict", run=profiled["run"], on="h200,a100,h200")
     ours = {one["gpu"]: one for one in answer["launches"][0]}
     assert list(ours) == ["h200", "a100"]
     # The record that the server keeps is the profile itself.
-    worker = Worker(limit=30, memory=4 << 30)
     raw = worker.ask("profile", {**JOB, "device": "sim:h200"})
-    worker.close()
     profile = schema.value(Profile, raw["records"][0], "profile")
     for key, one in ours.items():
         predicted = profile.predict(key)
