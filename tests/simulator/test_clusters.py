@@ -306,3 +306,28 @@ def test_a_kernel_that_names_no_peer_has_no_code_for_clusters() -> None:
     for name, named in (("plain", False), ("pairs", True)):
         text, info = generate(parsed, name, (64, 1, 1))
         assert info.clusters is named and ("cluster_release" in text) is named
+
+
+# ---- blocks that end late ----------------------------------------------------------------------
+LATE = r"""
+#include <cooperative_groups.h>
+extern "C" __global__ void __cluster_dims__(2, 1, 1) late(const volatile int* flag, int* out) {
+    __shared__ int mine;
+    auto cluster = cooperative_groups::this_cluster();
+    *cluster.map_shared_rank(&mine, cluster.block_rank()) = 1;
+    if (cluster.block_rank() == 0) return;
+    for (int i = 0; i < (blockIdx.x == 1 ? 1000 : 20000) && flag[0] == 0; ++i) {}
+    out[blockIdx.x] = mine;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["first", "last"])
+def test_a_launch_ends_with_the_last_block_of_any_cluster(schedule: str) -> None:
+    """Clusters whose first block has exited, beside one that has ended as a whole."""
+    kernel = weft.cuda(LATE, arch="sm_90a", device="sim:h200").late
+    for blocks in (4, 6, 10):
+        out = np.zeros(blocks, np.int32)
+        with weft.schedule(schedule):
+            kernel[blocks, 1](np.zeros(1, np.int32), out)
+        assert out.tolist() == [0, 1] * (blocks // 2)

@@ -172,8 +172,11 @@ class ClusterLoop:
         with b.when((rank + 1).eq(self.size)):
             laps = b.load("i32", 0, self.laps) + 1
             # A group in which nothing ran need not be tried again at once.
-            again = laps.ult(LAPS) & b.load("i32", 0, self.idle).ult(self.size)
+            idle = b.load("i32", 0, self.idle)
+            again = laps.ult(LAPS) & idle.ult(self.size)
             b.store(b.select(again, laps, self.zero), self.laps)
+            # Slots that are seen again count once: others may still have blocks that run.
+            b.store(b.select(again, self.zero, idle), self.idle)
             wrapped = b.select(following.uge(count), self.zero, following)
             b.store(b.select(again, following - self.size, wrapped), self.current)
 
