@@ -11,7 +11,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Plan, Step
 from weft.ops.core.target import Target
-from weft.ops.families.quantised import dequantised, model, skinny, tiled
+from weft.ops.families.quantised import dequantised, model, pipelined, skinny, tiled
 from weft.ops.families.quantised.job import QuantisedJob, copied, job_of
 from weft.ops.families.quantised.structs import QuantisedProblem
 
@@ -32,6 +32,8 @@ def candidates(request: Request) -> list[Candidate]:
     if job.dtype in HALF and gpu.capability >= TENSOR_CORES and job.weight.k % 8 == 0:
         whole = job if job.has_whole_rows else copied(job, request)
         found += skinny.candidates(whole, gpu) + tiled.candidates(whole, gpu)
+        if pipelined.MEASURED:
+            found += pipelined.candidates(whole, gpu)
     return found + dequantised.candidates(job, request)
 
 
