@@ -25,8 +25,9 @@ from torch.nn.attention import sdpa_kernel
 from weft import ops
 from weft.ops.core import library
 from weft.ops.core.runner import runner
-from weft.ops.families.attention import backward, tma_backward, tma_backward_model
-from weft.ops.families.attention.tma_backward_model import StreamedTile
+from weft.ops.families.attention.backward import plans as backward
+from weft.ops.families.attention.backward import tma, tma_model
+from weft.ops.families.attention.backward.tma_model import StreamedTile
 
 SESSION = Session("attention_gradients", 80.0)
 
@@ -91,16 +92,16 @@ def by_weft(s: Shape, given: Any, choices: list[Choice]) -> list[tuple[str, Any]
     request = library.function("attention_backward").request(
         *given, 0, 0, s.causal, None, s.heads > s.shared, 0.0, 0, 0
     )
-    tma_backward_model.TILES = {}
+    tma_model.TILES = {}
     old = next(c for c in backward.candidates(request) if "warpgroups" in c.name)
     made = [("old: " + old.name, old.build())]
-    at_once = tma_backward.heads_at_once
+    at_once = tma.heads_at_once
     for choice in choices:
-        tma_backward_model.TILES = {s.head: (choice.tile,)}
-        tma_backward.heads_at_once = lambda *a, n=choice.heads: max(1, int(at_once(*a) * n))
+        tma_model.TILES = {s.head: (choice.tile,)}
+        tma.heads_at_once = lambda *a, n=choice.heads: max(1, int(at_once(*a) * n))
         one = next(c for c in backward.candidates(request) if "TMA" in c.name)
         made.append((choice.name, one.build()))
-    tma_backward.heads_at_once = at_once
+    tma.heads_at_once = at_once
     return made
 
 

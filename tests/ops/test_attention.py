@@ -19,7 +19,9 @@ from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa
 import weft  # noqa: E402
 from weft.ops.core import library, source  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.attention import backward, backward_model, model  # noqa: E402
+from weft.ops.families.attention import model  # noqa: E402
+from weft.ops.families.attention.backward import model as backward_model  # noqa: E402
+from weft.ops.families.attention.backward import plans as backward  # noqa: E402
 
 LIMITS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 HALF = torch.float16

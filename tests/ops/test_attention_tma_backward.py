@@ -16,8 +16,9 @@ from exact_attention import exact, on  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate, Request  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.attention import backward, tma_backward_model  # noqa: E402
-from weft.ops.families.attention.tma_backward_model import StreamedTile  # noqa: E402
+from weft.ops.families.attention.backward import plans as backward  # noqa: E402
+from weft.ops.families.attention.backward import tma_model  # noqa: E402
+from weft.ops.families.attention.backward.tma_model import StreamedTile  # noqa: E402
 
 DTYPE = torch.bfloat16
 TILES = {
@@ -30,7 +31,7 @@ TILES = {
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of little code."""
     monkeypatch.setenv("WEFT_DRAFTS", "1")
-    monkeypatch.setattr(tma_backward_model, "TILES", {h: (t,) for h, t in TILES.items()})
+    monkeypatch.setattr(tma_model, "TILES", {h: (t,) for h, t in TILES.items()})
 
 
 def drawn(*shape: int, seed: int) -> Any:

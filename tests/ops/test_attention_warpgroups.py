@@ -15,8 +15,10 @@ from exact_attention import exact, on  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.attention import backward, backward_model, forward, model  # noqa: E402
-from weft.ops.families.attention.backward_model import StreamingKernel, WarpgroupKernel  # noqa: E402
+from weft.ops.families.attention import forward, model  # noqa: E402
+from weft.ops.families.attention.backward import model as backward_model  # noqa: E402
+from weft.ops.families.attention.backward import plans as backward  # noqa: E402
+from weft.ops.families.attention.backward.model import StreamingKernel, WarpgroupKernel  # noqa: E402
 
 DTYPE = torch.bfloat16
 HEAD = 80  # two slabs of columns, the second one in part

@@ -12,7 +12,9 @@ from weft.ops.core import eager, library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
-from weft.ops.families.attention import backward, mask_backward, paged
+from weft.ops.families.attention import paged
+from weft.ops.families.attention.backward import mask as mask_backward
+from weft.ops.families.attention.backward import plans as backward
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.flex import op as flex
 from weft.ops.families.attention.forward import candidates

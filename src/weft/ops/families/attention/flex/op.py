@@ -13,8 +13,9 @@ from weft.ops.core import library, source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Pointer
-from weft.ops.families.attention import backward, forward
-from weft.ops.families.attention.backward_job import described
+from weft.ops.families.attention import forward
+from weft.ops.families.attention.backward import plans as backward
+from weft.ops.families.attention.backward.job import described
 from weft.ops.families.attention.check import check
 from weft.ops.families.attention.flex import text
 from weft.ops.families.attention.flex.expression import MOST, expression_of

@@ -11,13 +11,13 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.attention import tma_backward_model as model
-from weft.ops.families.attention.backward_job import LSE, AttentionBackwardJob
+from weft.ops.families.attention.backward import tma_model as model
+from weft.ops.families.attention.backward.job import LSE, AttentionBackwardJob
+from weft.ops.families.attention.backward.tma_model import KEYS, StreamedTile
 from weft.ops.families.attention.boxes import SLAB, float_map, operand_map
 from weft.ops.families.attention.model import heads_at_once
 from weft.ops.families.attention.problem import FREE, Operand
 from weft.ops.families.attention.structs import Streamed
-from weft.ops.families.attention.tma_backward_model import KEYS, StreamedTile
 from weft.ops.families.attention.warpgroup import CAPABILITY
 
 THREADS = 384

@@ -13,9 +13,8 @@ from weft.kernels import cdiv
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.attention import backward_model as model
-from weft.ops.families.attention import tma_backward, tma_backward_model, warpgroup_backward
-from weft.ops.families.attention.backward_job import (
+from weft.ops.families.attention.backward import model, tma, tma_model, warpgroup
+from weft.ops.families.attention.backward.job import (
     KEY,
     LSE,
     QUERY,
@@ -30,7 +29,7 @@ from weft.ops.families.attention.backward_job import (
     join,
     scratch,
 )
-from weft.ops.families.attention.backward_model import BlockTile, StreamingKernel, WarpgroupKernel
+from weft.ops.families.attention.backward.model import BlockTile, StreamingKernel, WarpgroupKernel
 from weft.ops.families.attention.model import heads_at_once
 from weft.ops.families.attention.problem import gradient_shapes, result_strides
 
@@ -51,8 +50,8 @@ def of_job(job: AttentionBackwardJob) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
     work = BackwardKernels(job, request.target)
     recomputed = work.candidate("scores recomputed", _recomputed, work.dq, 0.0)
-    by_tma = tma_backward.candidates(job, request.target)
-    if by_tma and tma_backward_model.covers(p, request.target):
+    by_tma = tma.candidates(job, request.target)
+    if by_tma and tma_model.covers(p, request.target):
         return by_tma
     made = [recomputed, *_by_warpgroups(work), *by_tma]
     rounds = _rounds(job, request.target)
@@ -203,13 +202,13 @@ def _recomputed(work: BackwardKernels) -> Plan:
 def _by_warpgroups(work: BackwardKernels) -> list[Candidate]:
     """The candidate whose kernels are for warpgroups, if there is one."""
     job, gpu = work.job, work.gpu
-    kernels = warpgroup_backward.kernels(job, gpu)
+    kernels = warpgroup.kernels(job, gpu)
     if not kernels:
         return []
     cost = 3 * gpu.launch + model.WARPGROUP_FIXED + job.operands.cost
     why = ["three kernels"]
     for kernel in kernels:
-        stream = warpgroup_backward.stream(job, kernel, gpu)
+        stream = warpgroup.stream(job, kernel, gpu)
         parts = work.parts(stream)
         # Under a causal mask the longest block streams all tiles.
         longest = stream.seconds / (job.problem.share * parts)
@@ -226,7 +225,7 @@ def _plan_warpgroups(work: BackwardKernels, kernels: Sequence[WarpgroupKernel]) 
     dout, q, k, v, _ = (x.pointer for x in job.inputs)
     steps.made.append(job.delta_step())
     for kernel in kernels:
-        stream = warpgroup_backward.stream(job, kernel, work.gpu)
+        stream = warpgroup.stream(job, kernel, work.gpu)
         parts, sums = steps.split(stream, whole=True)
         heads = job.key_heads if kernel.of_keys else p.batch * p.heads
         at_once = heads_at_once(p, work.gpu, stream.blocks // heads, heads)
@@ -236,7 +235,7 @@ def _plan_warpgroups(work: BackwardKernels, kernels: Sequence[WarpgroupKernel]) 
         more = (*job.structs(at_once, parts=parts), *job.expression.arguments)
         args = (*tensors, sums, *p.starts, Counters(), *more)
         grid = (min(stream.blocks * parts, work.gpu.sms),)
-        made, block = warpgroup_backward.compiled(job, kernel), (warpgroup_backward.THREADS,)
+        made, block = warpgroup.compiled(job, kernel), (warpgroup.THREADS,)
         steps.made.append(Step(made, grid, block, args, kernel.shared(p.head)))
         steps.join(sums, parts, *numbers)
     return steps.plan()

@@ -9,9 +9,9 @@ from __future__ import annotations
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
 from weft.ops.core.target import Target
-from weft.ops.families.attention import backward_model as model
-from weft.ops.families.attention.backward_job import AttentionBackwardJob
-from weft.ops.families.attention.backward_model import StreamingKernel, WarpgroupKernel
+from weft.ops.families.attention.backward import model
+from weft.ops.families.attention.backward.job import AttentionBackwardJob
+from weft.ops.families.attention.backward.model import StreamingKernel, WarpgroupKernel
 from weft.ops.families.attention.warpgroup import CAPABILITY
 
 THREADS = 384

@@ -8,7 +8,7 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
-from weft.ops.families.attention.backward_job import (
+from weft.ops.families.attention.backward.job import (
     LSE,
     MASK,
     AttentionBackwardJob,

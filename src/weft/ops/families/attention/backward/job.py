@@ -13,7 +13,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
-from weft.ops.families.attention.backward_model import StreamingKernel
+from weft.ops.families.attention.backward.model import StreamingKernel
 from weft.ops.families.attention.problem import (
     AttentionOperands,
     Expression,

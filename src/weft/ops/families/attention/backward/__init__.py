@@ -1,0 +1,1 @@
+"""The gradients of attention: their kernels, and which one a call takes."""
