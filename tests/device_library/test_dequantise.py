@@ -51,6 +51,24 @@ def test_every_weight(form: str, ctype: str) -> None:
         np.testing.assert_array_equal(from_bfloat16(bfloat16(want)), want)  # none is rounded
 
 
+@pytest.mark.parametrize("ctype", ["__half", "__nv_bfloat16"])
+def test_weights_with_an_offset(ctype: str) -> None:
+    """The order is that of the weights without it: word i has weights i and i + 4."""
+    want = int4(BYTES).reshape(-1, 8)
+    y, offset = np.zeros_like(want, np.uint16), np.zeros(len(want), np.float32)
+    run(
+        "dequantise",
+        f"offsets<{ctype}>",
+        (1, len(want)),
+        *(a.view(np.uint32) for a in (BYTES, y)),
+        offset,
+    )
+    got = of_half(y) if ctype == "__half" else from_bfloat16(y)
+    pairs = want.reshape(-1, 2, 4).transpose(0, 2, 1).reshape(want.shape)
+    np.testing.assert_array_equal(got - offset[:, None], pairs)
+    assert np.ptp(offset) == 0 and offset[0] > 8
+
+
 def test_words_are_pairs() -> None:
     x = np.array([0x3C004000, 1], np.uint32)
     halves, bfloats = np.zeros_like(x), np.zeros_like(x)

@@ -25,3 +25,12 @@ __global__ void pairs(const unsigned* x, unsigned* halves, unsigned* bfloats) {
     halves[threadIdx.x] = as_word(as_half2(x[threadIdx.x]));
     bfloats[threadIdx.x] = as_word(as_bfloat162(x[threadIdx.x]));
 }
+
+// Weights of four bits of each thread with their offset, and that offset.
+template <class T>
+__global__ void offsets(const unsigned* weights, uint4* y, float* offset) {
+    unsigned to[4];
+    offset_int4(to, weights[threadIdx.x], MAGIC<T>);
+    y[threadIdx.x] = make_uint4(to[0], to[1], to[2], to[3]);
+    offset[threadIdx.x] = INT4_OFFSET<T>;
+}

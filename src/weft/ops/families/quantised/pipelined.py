@@ -32,8 +32,6 @@ from weft.ops.families.quantised.job import BIAS, OUTPUT, WEIGHT, QuantisedJob, 
 from weft.ops.families.quantised.pipelined_model import STEP_K
 from weft.ops.families.quantised.structs import QuantisedProblem
 
-MEASURED = False
-"""True once an H200 has run it: until then, its modelled times compete with no measured ones."""
 LEAST, MOST = 9, 1024
 """Tokens: fewer are memory's alone, and the weight is converted again for each tile of them."""
 LEAST_STAGES = 3

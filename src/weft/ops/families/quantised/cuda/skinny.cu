@@ -1,44 +1,35 @@
 // Weight-only products with up to 16 tokens: memory-bound, each weight is read once, straight to
-// registers. Tensor cores multiply, with the weights as A and the tokens as B, so that a weight
-// costs two to three instructions of a lane whatever the number of tokens. What is read of x is
-// under way as long as the weights: a lane that waited for it in every step took twice the time.
-//
-// Where there are fewer than eight tokens, the eight columns of B are slices of K as well: column
-// c holds token c / SLICES and slice c % SLICES. Row r of A holds slice r % SLICES of a row of the
-// weight. Results whose slices differ are dropped, and the others are added. A warp thus reads
-// SLICES * 64 bytes that are neighbours, and the k of a lane's weights are those of its x.
-#include <weft/mma.cuh>
-#include "problem.cuh"
+// registers. Tensor cores multiply (skinny_sums.cuh), so that a weight costs two to three
+// instructions of a lane whatever the number of tokens. What is read of x is under way as long as
+// the weights: a lane that waited for it in every step took twice the time.
+#include "skinny_sums.cuh"
 
-// UNITS    eights of weights in a load
-// PAIRS    pairs of rows of a lane, each a row of both halves of A: they share what is read of x
 // SHARE    warps of a block that share a row
 // AHEAD    steps whose weights are under way
 // WHOLE    K is a multiple of what a warp reads of a row in a step
 // GROUPED  sums of each step have a scale of their own; else a row has one
+// See skinny_sums.cuh for others.
 template <Weights F, class T, class S, int TOKENS, int UNITS, int PAIRS, int SHARE, int AHEAD,
           bool WHOLE, bool GROUPED, bool ZERO>
 __global__ void __launch_bounds__(256)
     skinny(const T* x, const void* weight, const S* scales, const S* zeros, const T* bias, T* y,
            const __grid_constant__ QuantisedProblem p) {
-    constexpr int EIGHTS =
-        TOKENS > 8 ? TOKENS / 8 : 1;  // of tokens: columns of B, one after another
-    constexpr int ACROSS = TOKENS / EIGHTS, SLICES = 8 / ACROSS, EACH = 2 * PAIRS;
-    constexpr int ROWS = EACH * ACROSS, TEAMS = 8 / SHARE;
-    constexpr int LANE = 8 * UNITS, CHUNK = 4 * LANE, STEP = CHUNK * SLICES * SHARE;
-    constexpr int WORDS = UNITS * WEIGHT_WORDS<F>;
+    using Sums = SkinnySums<F, T, S, TOKENS, UNITS, PAIRS, ZERO>;
+    constexpr int EIGHTS = Sums::EIGHTS, ACROSS = Sums::ACROSS, EACH = Sums::EACH;
+    constexpr int ROWS = Sums::ROWS, TEAMS = 8 / SHARE, STEP = Sums::STEP * SHARE;
     __shared__ float sums[8][TOKENS][ROWS];
     if (!p.constant) wait_for_kernels();
-    int lane = lane_index(), warp = warp_index(), slice = lane / 4 % SLICES;
-    int token = lane / 4 / SLICES, begin = warp % SHARE * SLICES * CHUNK;
+    int lane = lane_index(), warp = warp_index();
+    int slice = Sums::slice(lane), token = Sums::token(lane);
+    int begin = warp % SHARE * Sums::STEP;
     int steps = ceil_div(max(p.K - begin, 0), STEP);
     // The last warps begin earlier, so that all rows of a lane are as far apart: few registers hold
     // their addresses.
     int first = min(int(blockIdx.x * TEAMS + warp / SHARE) * ROWS, p.N - ROWS) + token;
     const unsigned char* from = row_of(weight, p, first);
     const S *scale = scales + first * p.scale_n, *zero = ZERO ? zeros + first * p.zero_n : nullptr;
-    Vector<unsigned, WORDS> ahead[AHEAD][EACH];
-    Vector<unsigned, 4> tokens[AHEAD][EIGHTS][UNITS];
+    typename Sums::Lane ahead[AHEAD][EACH];
+    typename Sums::Tokens tokens[AHEAD];
     Group<S> groups[AHEAD][EACH];
     const T* mine = x + token * p.x_row;
     // All lanes of a warp take part in mma: they count steps, and x is 0 past the last k.
@@ -48,8 +39,9 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int r = 0; r < EACH; ++r) {
             auto* at = from + (F == Weights::INT4 ? k / 2 : k) + r * ACROSS * p.weight_row;
-            if (inside) ahead[set][r] = load_once<WORDS>(reinterpret_cast<const unsigned*>(at));
-            else if (!WHOLE) ahead[set][r] = fill<WORDS>(0u);
+            if (inside)
+                ahead[set][r] = load_once<Sums::WORDS>(reinterpret_cast<const unsigned*>(at));
+            else if (!WHOLE) ahead[set][r] = fill<Sums::WORDS>(0u);
             if constexpr (GROUPED)
                 if (inside || !WHOLE) groups[set][r].read(scale, zero, p, r * ACROSS, group);
         }
@@ -64,49 +56,13 @@ __global__ void __launch_bounds__(256)
             tokens[set][eight][u] = there ? load<4>(at) : fill<4>(0u);
         }
     };
-    float total[EIGHTS][PAIRS][4] = {}, part[EIGHTS][PAIRS][4] = {}, ones[EIGHTS][4] = {};
-    auto flush = [&](const Group<S>(&group)[EACH]) {
-#pragma unroll
-        for (int i = 0; i < EIGHTS * PAIRS * 4; ++i) {
-            int eight = i / 4 / PAIRS, pair = i / 4 % PAIRS;
-            float& sum = part[eight][pair][i % 4];
-            total[eight][pair][i % 4] +=
-                group[2 * pair + i % 4 / 2].sum(sum, ZERO ? ones[eight][i % 4] : 0);
-            sum = 0;
-        }
-#pragma unroll
-        for (int i = 0; i < EIGHTS * 4; ++i) ones[i / 4][i % 4] = 0;
-    };
+    Sums all;
     const Dequantiser<F, T> weights{p.bits};
-    const unsigned all_ones[4] = {ONES<T>, ONES<T>, ONES<T>, ONES<T>};
     auto multiply = [&](int set) {
-#pragma unroll
-        for (int u = 0; u < UNITS; ++u) {
-            unsigned b[EIGHTS][4];
-#pragma unroll
-            for (int eight = 0; eight < EIGHTS; ++eight) {
-                arrange<F>(b[eight], &tokens[set][eight][u][0]);
-                if constexpr (ZERO)
-                    mma<T>(ones[eight], all_ones, b[eight]),
-                        mma<T>(ones[eight], all_ones, b[eight] + 2);
-            }
-#pragma unroll
-            for (int pair = 0; pair < PAIRS; ++pair) {
-                unsigned low[4], high[4];
-                weights.convert(low, &ahead[set][2 * pair][u * WEIGHT_WORDS<F>]);
-                weights.convert(high, &ahead[set][2 * pair + 1][u * WEIGHT_WORDS<F>]);
-#pragma unroll
-                for (int i = 0; i < 4; i += 2) {
-                    unsigned a[4] = {low[i], high[i], low[i + 1], high[i + 1]};
-#pragma unroll
-                    for (int eight = 0; eight < EIGHTS; ++eight)
-                        mma<T>(part[eight][pair], a, b[eight] + i);
-                }
-            }
-        }
-        if constexpr (GROUPED) flush(groups[set]);
+        all.multiply(weights, ahead[set], tokens[set]);
+        if constexpr (GROUPED) all.flush(groups[set]);
     };
-    int k = begin + slice * CHUNK + lane % 4 * LANE;
+    int k = begin + slice * Sums::CHUNK + lane % 4 * Sums::LANE;
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) fetch(i, k + i * STEP, steps - i);
     if (p.constant) wait_for_kernels();
@@ -125,26 +81,9 @@ __global__ void __launch_bounds__(256)
         Group<S> group[EACH];
 #pragma unroll
         for (int r = 0; r < EACH; ++r) group[r].read(scale, zero, p, r * ACROSS, 0);
-        flush(group);
+        all.flush(group);
     }
-    // The results of a lane: of its rows, in columns 2 t and 2 t + 1.
-#pragma unroll
-    for (int i = 0; i < EIGHTS * EACH; ++i) {
-        int eight = i / EACH, r = i % EACH, column = lane % 4 * 2, row = token + r * ACROSS;
-        const float* found = total[eight][r / 2] + r % 2 * 2;
-        if constexpr (SLICES > 1) {
-            float value = column % SLICES == slice ? found[0] : 0;
-            value += (column + 1) % SLICES == slice ? found[1] : 0;
-#pragma unroll
-            for (int mask = 1; mask < SLICES / 2; mask *= 2) value += shuffle_xor(value, mask);
-#pragma unroll
-            for (int mask = 4; mask < 4 * SLICES; mask *= 2) value += shuffle_xor(value, mask);
-            if (slice == 0 && column % SLICES == 0) sums[warp][column / SLICES][row] = value;
-        } else {
-#pragma unroll
-            for (int j = 0; j < 2; ++j) sums[warp][eight * 8 + column + j][row] = found[j];
-        }
-    }
+    all.results(lane, [&](int m, int row, float value) { sums[warp][m][row] = value; });
     __syncthreads();
     for (int i = threadIdx.x; i < TEAMS * ROWS * TOKENS; i += 256) {
         int row = i % (TEAMS * ROWS), m = i / (TEAMS * ROWS);
