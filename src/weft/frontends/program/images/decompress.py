@@ -31,7 +31,7 @@ def _zstd() -> Callable[[bytes, int], bytes]:
             module: Any = importlib.import_module(name)
         except ImportError:
             continue
-        return lambda data, size: bytes(module.decompress(data))
+        return functools.partial(_by_module, module)
     if path := ctypes.util.find_library("zstd"):
         return functools.partial(_by_library, ctypes.CDLL(path))
     raise MissingDependency(
@@ -39,6 +39,13 @@ def _zstd() -> Callable[[bytes, int], bytes]:
         allowed="Python 3.14, the package zstandard, or the library libzstd",
         next="pip install zstandard, or build the device code with --no-compress",
     )
+
+
+def _by_module(module: Any, data: bytes, size: int) -> bytes:
+    try:
+        return bytes(module.decompress(data))
+    except module.ZstdError:  # `zstd` says that it is damaged
+        return b""
 
 
 def _by_library(library: ctypes.CDLL, data: bytes, size: int) -> bytes:
