@@ -64,7 +64,39 @@ __global__ void in_turn(const float* x, float* z, volatile int* done) {
     __syncthreads();
     if (threadIdx.x == 0) done[blockIdx.x] = 1;
 }
+__global__ void drawn(const float* x, float* z, int* next, int tiles) {
+    __shared__ int tile;
+    while (true) {
+        __syncthreads();
+        if (threadIdx.x == 0) tile = atomicAdd(next, 1);
+        __syncthreads();
+        if (tile >= tiles) return;
+        z[tile * 256 + threadIdx.x] = 2 * x[tile * 256 + threadIdx.x];
+    }
+}
 __global__ void empty() {}
+__global__ void empty_early() {
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+#include <weft/tma.cuh>
+#include <weft/barrier.cuh>
+__global__ void copied(const float* x, float* z) {
+    __shared__ __align__(128) float tile[256];
+    __shared__ weft::Barrier full;
+    if (threadIdx.x == 0) full.init(1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        full.arrive_expecting(sizeof tile);
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+            " [%0], [%1], %2, [%3];"
+            ::"r"(weft::shared_address(tile)), "l"(x + blockIdx.x * 256), "r"(int(sizeof tile)),
+            "r"(weft::shared_address(&full)) : "memory");
+    }
+    full.wait(0);
+    z[blockIdx.x * 256 + threadIdx.x] = tile[threadIdx.x];
+}
 """
 BLOCKS, FEW = 8192, 512
 N = 256 * BLOCKS
@@ -171,6 +203,31 @@ def test_blocks_that_wait_for_others_run_from_the_first(kernels: weft.Module) ->
     (one,) = found.launches
     assert 0 < one.blocks < 64
     assert arrays[2][: one.blocks].all() and not arrays[2][one.blocks :].any()
+
+
+def test_blocks_that_draw_their_work_have_done_all_of_it(kernels: weft.Module) -> None:
+    tiles, gpu = 2000, models.get("h200")
+    x, z = (np.zeros(256 * tiles, np.float32) for _ in range(2))
+    with sampling(gpu) as found:
+        kernels.drawn[132, 256](x, z, np.zeros(1, np.int32), tiles)
+    (one,) = found.launches
+    p = weft.profile(kernels.drawn[132, 256], x, z, np.zeros(1, np.int32), tiles)
+    some, whole = demand_of_sample(one, gpu), demand(p, gpu)
+    assert some.units["L2"] == pytest.approx(whole.units["L2"], rel=0.1)
+    assert some.latency == pytest.approx(whole.latency, rel=0.1)
+
+
+def test_early_launches_and_the_copy_engine_have_factors_of_their_own(
+    kernels: weft.Module,
+) -> None:
+    late, early = (weft.profile(k[1, 32]) for k in (kernels.empty, kernels.empty_early))
+    saved = late.predicted.seconds - early.predicted.seconds
+    assert saved == pytest.approx(FITTED.launch - FITTED.early, rel=0.1)
+    x = np.zeros(256 * 64, np.float32)
+    p = weft.profile(kernels.copied[64, 256], x, np.zeros_like(x), device="sim:h200")
+    units = demand(p, models.get("h200")).units
+    assert units["L2 (copies)"] == pytest.approx(units["L2"])  # as much is stored as is copied
+    assert "L2 (copies)" not in dict(p.predicted.units)
 
 
 # ---- the judge -----------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from weft.ptx.isa.columns import (
     Waits,
     WorkUnit,
 )
+from weft.ptx.isa.control import control
 from weft.ptx.isa.memory import textures
 
 _FLOATS = {
@@ -144,6 +145,12 @@ def _reads(opcode: str, space: str) -> bool:
 def is_atomic(opcode: str) -> bool:
     """An access that reads, changes and writes as one step."""
     return _row(opcode.split(".")).is_atomic
+
+
+@functools.cache
+def meets_next_launch(opcode: str) -> bool:
+    """An instruction for launches that start before the one before them has ended."""
+    return _row(opcode.split(".")).function is control.griddepcontrol
 
 
 @functools.cache

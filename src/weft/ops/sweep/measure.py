@@ -136,7 +136,7 @@ class Meter:
     ) -> list[Arguments]:
         """Arguments of the call: those that were checked, and others with other contents."""
         size = sum(t.untyped_storage().nbytes() for t in made.tensors if t is not None)
-        count = min(MOST_SETS, -(-method.rotated // max(1, size)))
+        count = sets_of(size, method.rotated)
         generator = torch.Generator(self.device).manual_seed(seed + 1)
         more = (arguments(case, call, self.device, generator) for _ in range(count - 1))
         return [made, *more]
@@ -158,6 +158,11 @@ class Meter:
         except Failed as failure:
             return _noted(result, failure)
         return replace(result, graph=dict(zip(contenders, seconds, strict=True)))
+
+
+def sets_of(size: int, rotated: int) -> int:
+    """The number of sets of arguments of so many bytes that a method rotates through."""
+    return max(1, min(MOST_SETS, -(-rotated // max(1, size))))
 
 
 def _rotating(sets: Sequence[Arguments], function: Compute) -> time.Function:

@@ -76,7 +76,7 @@ def check(
     generator = torch.Generator(device).manual_seed(seed)
     made = attempt("torch", lambda: arguments(case, call, device, generator))
     wide = made.widened(wide_type)  # before the call, which may change its tensors
-    plan = attempt("weft", lambda: _plan(case, made))
+    plan = attempt("weft", lambda: plan_of(case, made))
     got = attempt("weft", lambda: made.of(case.call))
     if case.judge is not None:
         error = case.judge(got, *made.tensors)
@@ -119,7 +119,7 @@ def rms_error(got: torch.Tensor, want: torch.Tensor) -> float:
     return max(LEAST_ERROR, float(difference.norm()) / max(scale, 1e-30))
 
 
-def _plan(case: Case, made: Arguments) -> str:
+def plan_of(case: Case, made: Arguments) -> str:
     """The name of the chosen kernel; "" for a call that is not one of the op alone."""
     if case.weft is not None:
         return ""

@@ -28,6 +28,7 @@ class Factors:
     """Parts of the rates of the table that real launches reach.
 
     dram l2 lsu atomics   the memory system: DRAM, L2, the load/store unit, atomic operations
+    copies                L2, of what the copy engine reads; above 1, because SMs share lines
     tags                  lines that L1 looks up
     issue, others         instruction slots: of arithmetic on floats and accesses, which PTX has as
                           the machine does, and of other instructions, which the assembler changes
@@ -38,11 +39,12 @@ class Factors:
     block                 clocks to start and end a block
     sharpness             exponent of the norm that joins units; infinite means the busiest decides
     hiding                exponent of the norm that joins them with latency
-    launch                seconds of an empty launch in a graph
+    launch, early         seconds of an empty launch in a graph, and of one that starts early
     """
 
     dram: float
     l2: float
+    copies: float
     lsu: float
     tags: float
     atomics: float
@@ -57,11 +59,13 @@ class Factors:
     sharpness: float
     hiding: float
     launch: float
+    early: float
 
 
 FITTED = Factors(
     dram=0.9,
     l2=0.85,
+    copies=1.25,
     lsu=0.9,
     tags=0.988,
     atomics=1.0,
@@ -76,6 +80,7 @@ FITTED = Factors(
     sharpness=4.44,
     hiding=1.67,
     launch=2e-06,
+    early=1e-06,
 )
 """Fitted to a third of the rungs by `benchmarks/predict.py --fit`. Set before: `dram` (a copy has
 4.3 of 4.8 TB/s, `records/ladders.jsonl`), `l2` (7.0 of 8.4, `records/memory_levels.jsonl`), `lsu`,

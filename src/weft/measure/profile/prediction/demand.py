@@ -5,6 +5,7 @@
       latency   seconds of the warps without competition, over all waves
       wave      seconds of one clock per wave: what a clock more per block costs
       chain     where they wait
+      early     the launch starts before the one before it has ended
 
 The counters of some blocks are scaled to the grid. Distinct bytes of an array are scaled as well,
 up to its size. A block that reads a byte again finds it in L2, unless the resident blocks read more
@@ -25,7 +26,7 @@ from weft.measure.profile.cliffs import fit
 from weft.measure.profile.latency import issues, needed, slots_of
 from weft.measure.profile.prediction.chain import Chain, chain
 from weft.measure.profile.traffic import MEASURED_L2, SURVIVES
-from weft.measure.profile.work import is_removed, is_warpgroup_product
+from weft.measure.profile.work import is_removed, is_warpgroup_product, meets_next_launch
 from weft.values.profile import BULK, Access, Array, Profile
 
 FEW_WAVES = 8
@@ -41,6 +42,8 @@ FEW_LINES = 8
 """Lines of a request up to which four are looked up in a step; of twice as many, one."""
 OTHERS = "other instructions"
 """Instruction slots of what the assembler changes; a report adds them to the others."""
+COPIES = " (copies)"
+"""Marks the part of L2 that the copy engine reads: SMs that ask for the same line share it."""
 MMA = " (mma)"
 """Marks tensor work of warps; a warpgroup's has no mark."""
 
@@ -68,6 +71,7 @@ class Demand:
     latency: float
     wave: float
     chain: Chain
+    early: bool = False
 
 
 def demand(p: Profile, gpu: GpuModel) -> Demand:
@@ -95,6 +99,11 @@ def _demand(
         if u.name != "DRAM":
             name = u.name + (MMA if u.name.startswith("tensor") and _by_warps(p) else "")
             units[name] = u.seconds * scale * (1.0 if u.name in CHIP else each)
+    copied = sum(floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in BULK)
+    if copied:
+        part = min(1.0, 32.0 * copied / floor.l2_bytes(p))
+        units["L2" + COPIES] = units["L2"] * part
+        units["L2"] *= 1.0 - part
     tags = sum(map(lookups, floor.accesses(p, "global")))
     used = floor.busy_sms(p, gpu) * gpu.boost_mhz * 1e6
     units[TAGS] = tags * scale * each / used
@@ -112,7 +121,8 @@ def _demand(
     waves = math.ceil(waves) if waves <= FEW_WAVES else waves
     wave = waves / (gpu.boost_mhz * 1e6)
     latency = waited.clocks * scale / warps * wave
-    return Demand({n: s for n, s in units.items() if s}, latency, wave, waited)
+    early = any(i.executions and meets_next_launch(i.opcode) for i in p.instructions)
+    return Demand({n: s for n, s in units.items() if s}, latency, wave, waited, early)
 
 
 def _issued(p: Profile) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.measure.profile.prediction.constants import FITTED, JUDGED, Factors
-from weft.measure.profile.prediction.demand import MMA, OTHERS, TAGS, Demand, demand
+from weft.measure.profile.prediction.demand import COPIES, MMA, OTHERS, TAGS, Demand, demand
 from weft.measure.profile.prediction.stalls import stalls
 from weft.values.profile import Profile
 from weft.values.time.prediction import Prediction
@@ -21,6 +21,7 @@ LATENCY, LAUNCH, ISSUE = "latency", "launch", "instructions"
 _PARTS: Mapping[str, str] = {
     "DRAM": "dram",
     "L2": "l2",
+    "L2" + COPIES: "copies",
     "L1 and shared memory": "lsu",
     TAGS: "tags",
     "atomics": "atomics",
@@ -34,7 +35,8 @@ _PARTS: Mapping[str, str] = {
 def duration(p: Profile, gpu: str | None = None) -> float:
     """The predicted seconds of one launch of a profile, on a GPU by name or on the profile's."""
     model = models.get(gpu or p.gpu)
-    return joined(times(demand(p, model)), FITTED)
+    asked = demand(p, model)
+    return joined(times(asked), FITTED, asked.early)
 
 
 def predict(p: Profile, gpu: str | None = None) -> Prediction:
@@ -42,13 +44,13 @@ def predict(p: Profile, gpu: str | None = None) -> Prediction:
     model = models.get(gpu or p.gpu)
     asked = demand(p, model)
     taken = times(asked)
-    seconds = joined(taken, FITTED)
+    seconds = joined(taken, FITTED, asked.early)
     most = max(taken, key=lambda name: taken[name])
     return Prediction(
         kernel=p.launch.kernel,
         gpu=model.key,
         seconds=seconds,
-        bound=most if taken[most] > FITTED.launch else LAUNCH,
+        bound=most if taken[most] > _launch(FITTED, asked.early) else LAUNCH,
         units=tuple(sorted(taken.items(), key=lambda pair: -pair[1])),
         stalls=stalls(p, asked.chain, most, _warp_clocks(p, model, seconds)),
         judged=model.key in JUDGED,
@@ -61,16 +63,20 @@ def times(asked: Demand, factors: Factors = FITTED) -> dict[str, float]:
     out: dict[str, float] = {}
     for name, seconds in asked.units.items():
         part = getattr(factors, _factor(name))
-        plain = ISSUE if name == OTHERS else name.removesuffix(MMA)
+        plain = ISSUE if name == OTHERS else name.removesuffix(MMA).removesuffix(COPIES)
         out[plain] = out.get(plain, 0.0) + seconds / part
     return {**out, LATENCY: asked.latency * factors.latency + asked.wave * factors.block}
 
 
-def joined(taken: Mapping[str, float], factors: Factors) -> float:
+def joined(taken: Mapping[str, float], factors: Factors, early: bool = False) -> float:
     """The seconds of a launch: its units, its latency as far as it is not hidden, the launch."""
     units = [t for name, t in taken.items() if name != LATENCY]
     busy = norm(units, factors.sharpness)
-    return norm([busy, taken.get(LATENCY, 0.0)], factors.hiding) + factors.launch
+    return norm([busy, taken.get(LATENCY, 0.0)], factors.hiding) + _launch(factors, early)
+
+
+def _launch(factors: Factors, early: bool) -> float:
+    return factors.early if early else factors.launch
 
 
 def norm(values: Sequence[float], exponent: float) -> float:

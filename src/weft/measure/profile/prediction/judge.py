@@ -57,7 +57,7 @@ def predicted(row: Row, factors: Factors = FITTED) -> float:
 
 def _seconds(launch: Row, factors: Factors) -> float:
     asked = Demand(launch["units"], launch["latency"], launch["wave"], Chain(0.0, {}))
-    return joined(times(asked, factors), factors)
+    return joined(times(asked, factors), factors, launch.get("early", False))
 
 
 def error(row: Row, factors: Factors = FITTED) -> float:

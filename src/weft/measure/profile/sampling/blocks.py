@@ -2,7 +2,8 @@
 
 The launch keeps its grid and its arguments, and the simulator runs blocks at a few places of the
 grid. Counters of the whole grid are then those of a block, times the number of blocks. Blocks that
-wait for others get stuck; of such grids the first blocks run.
+wait for others get stuck; of such grids the first blocks run. Blocks that draw their work from a
+counter do all of it, however few run.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ MOST_BLOCKS = 32
 PLACES = (0.618, 0.236, 0.854, 0.472)
 """Parts of the grid at which blocks run: multiples of the golden ratio, which no size of a grid
 divides."""
+
+SHARED = 1.5
+"""Two and more places that execute less than so many times the instructions of one share work."""
 
 
 class SampledLaunches:
@@ -53,11 +57,28 @@ class SampledLaunches:
 
         one = spread(total, cluster, cluster, places[:1])
         first = counted(one)
-        each = max(1, sum(i.executions for i in first.instructions))
+        each = max(1, _executed(first))
         wanted = max(1, min(MOST_BLOCKS // cluster, self._budget // each)) * cluster
+        if _draws(first):
+            wanted = max(wanted, 2 * cluster)
         chosen = spread(total, cluster, wanted, places)
         more = first if chosen == one else counted(chosen)
-        self.launches.append(SampledLaunch(more, sum(map(len, chosen)), first, len(one[0])))
+        if _draws(first) and chosen != one and _executed(more) < SHARED * each:
+            # The counter is where the first block has left it: others find nothing to do.
+            self.launches.append(SampledLaunch(first, total, first, total))
+        else:
+            self.launches.append(SampledLaunch(more, sum(map(len, chosen)), first, len(one[0])))
+
+
+def _executed(p: Profile) -> int:
+    return sum(i.executions for i in p.instructions)
+
+
+def _draws(p: Profile) -> bool:
+    """True if blocks may draw their work: atomic operations on global memory have a result."""
+    return any(
+        a.kind == "atomic" and a.space == "global" for i in p.instructions for a in i.accesses
+    )
 
 
 def spread(total: int, cluster: int, wanted: int, places: Sequence[float]) -> tuple[range, ...]:
