@@ -64,11 +64,12 @@ __global__ void in_turn(const float* x, float* z, volatile int* done) {
     __syncthreads();
     if (threadIdx.x == 0) done[blockIdx.x] = 1;
 }
-__global__ void drawn(const float* x, float* z, int* next, int tiles) {
+__global__ void drawn(const float* x, float* z, int* next, int tiles, int first) {
     __shared__ int tile;
-    while (true) {
+    if (threadIdx.x == 0) tile = blockIdx.x;
+    for (bool draws = !first;; draws = true) {
         __syncthreads();
-        if (threadIdx.x == 0) tile = atomicAdd(next, 1);
+        if (draws && threadIdx.x == 0) tile = atomicAdd(next, 1) + first * gridDim.x;
         __syncthreads();
         if (tile >= tiles) return;
         z[tile * 256 + threadIdx.x] = 2 * x[tile * 256 + threadIdx.x];
@@ -205,13 +206,14 @@ def test_blocks_that_wait_for_others_run_from_the_first(kernels: weft.Module) ->
     assert arrays[2][: one.blocks].all() and not arrays[2][one.blocks :].any()
 
 
-def test_blocks_that_draw_their_work_have_done_all_of_it(kernels: weft.Module) -> None:
-    tiles, gpu = 2000, models.get("h200")
+@pytest.mark.parametrize("first", [0, 1], ids=["all tiles", "all but the first"])
+def test_blocks_that_draw_their_work_have_done_all_of_it(kernels: weft.Module, first: int) -> None:
+    tiles, gpu = 300, models.get("h200")
     x, z = (np.zeros(256 * tiles, np.float32) for _ in range(2))
     with sampling(gpu) as found:
-        kernels.drawn[132, 256](x, z, np.zeros(1, np.int32), tiles)
+        kernels.drawn[132, 256](x, z, np.zeros(1, np.int32), tiles, first)
     (one,) = found.launches
-    p = weft.profile(kernels.drawn[132, 256], x, z, np.zeros(1, np.int32), tiles)
+    p = weft.profile(kernels.drawn[132, 256], x, z, np.zeros(1, np.int32), tiles, first)
     some, whole = demand_of_sample(one, gpu), demand(p, gpu)
     assert some.units["L2"] == pytest.approx(whole.units["L2"], rel=0.1)
     assert some.latency == pytest.approx(whole.latency, rel=0.1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,12 +55,14 @@ class SampledLaunch:
     profile  counters of these blocks
     blocks   their number
     first    the profile of one block or cluster, with `first_blocks` of them
+    drawn    the profile of a block that has drawn the work of all from a counter
     """
 
     profile: Profile
     blocks: int
     first: Profile
     first_blocks: int
+    drawn: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,25 @@ def demand(p: Profile, gpu: GpuModel) -> Demand:
 
 def demand_of_sample(s: SampledLaunch, gpu: GpuModel, warm: float = 0.0) -> Demand:
     """The demand of a launch of which some blocks were counted; `warm` bytes are in L2 already."""
+    if s.drawn is not None:
+        return _with_drawn(s, gpu, warm)
     scale = s.profile.launch.blocks / s.blocks
     read, written = _distinct(s.profile, scale, whole=s.blocks == s.profile.launch.blocks)
     return _demand(s.profile, gpu, scale, (max(0.0, read - warm), written), _again(s, gpu))
+
+
+def _with_drawn(s: SampledLaunch, gpu: GpuModel, warm: float) -> Demand:
+    """The work that one block has drawn for all, and what each of the others does beside it."""
+    assert s.drawn is not None
+    read, written = _distinct(s.drawn, 1.0, whole=True)
+    drawn = _demand(s.drawn, gpu, 1.0, (max(0.0, read - warm), written), 0.0)
+    scale = (s.profile.launch.blocks - 1) / s.blocks
+    left = max(0.0, warm - read)
+    read, written = _distinct(s.profile, scale, whole=False)
+    own = _demand(s.profile, gpu, scale, (max(0.0, read - left), written), 0.0)
+    names = {*drawn.units, *own.units}
+    units = {n: drawn.units.get(n, 0.0) + own.units.get(n, 0.0) for n in sorted(names)}
+    return replace(drawn, units=units, latency=drawn.latency + own.latency)
 
 
 def _demand(

@@ -64,8 +64,10 @@ class SampledLaunches:
         chosen = spread(total, cluster, wanted, places)
         more = first if chosen == one else counted(chosen)
         if _draws(first) and chosen != one and _executed(more) < SHARED * each:
-            # The counter is where the first block has left it: others find nothing to do.
-            self.launches.append(SampledLaunch(first, total, first, total))
+            # The counter is where the first block has left it: others have nothing but what is
+            # theirs without it.
+            blocks = sum(map(len, chosen))
+            self.launches.append(SampledLaunch(more, blocks, more, blocks, drawn=first))
         else:
             self.launches.append(SampledLaunch(more, sum(map(len, chosen)), first, len(one[0])))
 
