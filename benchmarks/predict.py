@@ -47,6 +47,7 @@ ROUNDS, SEED = 1500, 1
 PRIOR = Factors(
     dram=0.9,
     l2=0.85,
+    copies=2.0,
     lsu=0.9,
     tags=1.0,
     atomics=1.0,
@@ -61,6 +62,7 @@ PRIOR = Factors(
     sharpness=4.0,
     hiding=2.0,
     launch=2e-6,
+    early=1.7e-6,
 )
 """Where the fit begins: what kernels that use one unit alone reach."""
 FREE = (
@@ -150,9 +152,16 @@ def _data(op: Op, spec: ArraySpec, case: Case, rng: np.random.Generator) -> Any:
 
 
 def row(
-    ladder: str, rung: str, case: str, language: str, measured: float, found: list[SampledLaunch]
+    ladder: str,
+    rung: str,
+    case: str,
+    language: str,
+    measured: float,
+    found: list[SampledLaunch],
+    *,
+    cached: bool = False,
 ) -> dict[str, Any]:
-    """A row of the record. What a launch leaves in L2 is there for the next one.
+    """A row of the record. What a launch leaves in L2 is there for the next one; `cached`: all is.
 
     The model's shape was found with some rows in view; `blind` ones were counted after that.
     """
@@ -162,6 +171,7 @@ def row(
         touched = {a.name: min(a.touched * scale, a.nbytes) for a in one.profile.arrays}
         fits = sum(before.values()) + sum(touched.values()) < WARM
         warm = sum(min(n, before.get(name, 0.0)) for name, n in touched.items()) if fits else 0.0
+        warm = sum(touched.values()) if cached else warm
         asked = demand_of_sample(one, MODEL, warm)
         launches.append(
             {
@@ -171,6 +181,7 @@ def row(
                 "units": {name: float(f"{s:.4g}") for name, s in asked.units.items()},
                 "latency": float(f"{asked.latency:.4g}"),
                 "wave": float(f"{asked.wave:.4g}"),
+                "early": asked.early,
             }
         )
         before = touched

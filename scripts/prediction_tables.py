@@ -1,4 +1,4 @@
-"""The tables of docs/predict.md, from benchmarks/records/predict.jsonl."""
+"""The tables of docs/predict.md, from what benchmarks/predict.py and predict_layers.py record."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from weft.device import models
 from weft.measure.profile.prediction import judge
 from weft.measure.profile.prediction.constants import JUDGED
 
-RECORD = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "predict.jsonl"
+RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 Row = dict[str, Any]
 
 
-def rows() -> list[Row]:
-    """The rows of the record."""
-    return [json.loads(line) for line in RECORD.read_text("utf-8").splitlines()]
+def rows(name: str = "predict") -> list[Row]:
+    """The rows of a record."""
+    every = map(json.loads, (RECORDS / f"{name}.jsonl").read_text("utf-8").splitlines())
+    return [row for row in every if "failed" not in row]
 
 
 def errors(table: Table) -> str:
@@ -67,6 +68,22 @@ def by_ladder(table: Table) -> str:
     return table(header, body)
 
 
+def by_layer(table: Table) -> str:
+    """Errors on layers of models that were not fitted to, by their kind."""
+    every = [r for r in rows("predict_layers") if not judge.is_for_fit(r)]
+    body = []
+    for kind in ("all", *sorted({r["ladder"] for r in every})):
+        own = [r for r in every if kind in ("all", r["ladder"])]
+        j = judge.judge(own)
+        worst = max(own, key=judge.error)
+        ratio = judge.predicted(worst) / worst["measured"]
+        errors = (f"{x:.0%}" for x in (j.median, j.most, j.within))
+        body.append((kind, j.rows, *errors, f"{worst['rung']}: {ratio:.2f} x"))
+    header = ("layers", "calls#", "median error#", "90th percentile#", "within 35 %#",
+              "worst: predicted / measured")  # fmt: skip
+    return table(header, body)
+
+
 def gpus(table: Table) -> str:
     """A sentence on the GPUs that were measured, and those that were not."""
     known = ", ".join(f"`{key}`" for key in JUDGED)
@@ -77,5 +94,6 @@ def gpus(table: Table) -> str:
 TABLES: dict[str, Callable[[Table], str]] = {
     "prediction_errors": errors,
     "prediction_ladders": by_ladder,
+    "prediction_layers": by_layer,
     "predicted_gpus": gpus,
 }

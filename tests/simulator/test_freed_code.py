@@ -50,6 +50,13 @@ def _launch(kernel: Any, threads: int = 4) -> int:
 
 
 @pytest.fixture(autouse=True)
+def few_objects() -> None:
+    """Leave the objects of tests before out of searches: there are millions."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
 def drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_DRAFTS", "1")  # the code is not the point here
 

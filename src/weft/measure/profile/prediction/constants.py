@@ -65,7 +65,7 @@ class Factors:
 FITTED = Factors(
     dram=0.9,
     l2=0.85,
-    copies=1.25,
+    copies=2.0,
     lsu=0.9,
     tags=0.988,
     atomics=1.0,
@@ -80,10 +80,11 @@ FITTED = Factors(
     sharpness=4.44,
     hiding=1.67,
     launch=2e-06,
-    early=1e-06,
+    early=1.7e-06,
 )
 """Fitted to a third of the rungs by `benchmarks/predict.py --fit`. Set before: `dram` (a copy has
 4.3 of 4.8 TB/s, `records/ladders.jsonl`), `l2` (7.0 of 8.4, `records/memory_levels.jsonl`), `lsu`,
-`atomics`, `pipes`, `launch`."""
+`atomics`, `pipes`, `launch`. `early` and `copies` are fitted to a third of the calls in
+`records/predict_layers.jsonl`; `copies` ends at the 64 bytes a clock that an SM can get."""
 JUDGED = ("h200",)
 """GPUs whose predictions were compared with measured times."""
