@@ -19,6 +19,7 @@ from typing import Any
 
 import accuracy_plot
 import api_document
+import cluster_tables
 import conformance_tables
 import course_figures
 import course_tables
@@ -276,6 +277,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in quantisation_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in quantised_times.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in ring_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in cluster_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in sparse_times.TABLES.items()},
     "coverage": coverage_table,
     "install_sizes": lambda: install_sizes.sizes(table),

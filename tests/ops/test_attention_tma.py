@@ -132,7 +132,10 @@ def test_forward(call: str) -> None:
     compare(operands(rows, keys, heads, shared), options)
 
 
-@pytest.mark.parametrize("kind", [", keys in 2", ", 1 units, keys in 3"])
+KEYS_IN_2 = pytest.param(", keys in 2", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kind", [KEYS_IN_2, ", 1 units, keys in 3"])
 def test_keys_in_parts(kind: str) -> None:
     """The last warpgroup of a unit combines its parts; a part may see no key."""
     rows = 100 if "units" not in kind else 3

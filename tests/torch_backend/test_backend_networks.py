@@ -77,7 +77,7 @@ def rounded_step(net: Network, seed: int) -> dict[str, Any]:
         return results(module, step(net, module, module))
 
 
-@pytest.mark.parametrize("name", ["gpt2", "resnet"])
+@pytest.mark.parametrize("name", ["gpt2", pytest.param("resnet", marks=pytest.mark.slow)])
 def test_a_step_under_autocast(name: str) -> None:
     """The step differs from that in float64 no more than if each operation were rounded."""
     net = network(name, "tiny")
