@@ -124,7 +124,14 @@ def bar(*, quiet: bool) -> Progress:
     """A progress bar that counts steps, on a terminal only."""
     hidden = quiet or not sys.stdout.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=console(), transient=True, disable=hidden)
+    return Progress(
+        *columns, console=_console_of(hidden, console()), transient=True, disable=hidden
+    )
+
+
+def _console_of(hidden: bool, out: Console) -> Console:
+    """The console of a progress bar: before rich 15, a hidden one ends with an empty line."""
+    return Console(quiet=True) if hidden else out
 
 
 @contextmanager
@@ -134,6 +141,7 @@ def spinner(*, quiet: bool, clock: bool = False, to_stderr: bool = False) -> Ite
     columns = [SpinnerColumn(), TextColumn("{task.description}"), *[TimeElapsedColumn()] * clock]
     out = Console(stderr=True) if to_stderr else console()
     hidden = quiet or not stream.isatty()
+    out = _console_of(hidden, out)
     with Progress(*columns, console=out, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=None)
         yield lambda what: progress.update(task, description=what)
