@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -240,6 +241,28 @@ def test_a_fork_can_compile_whatever_its_parent_does() -> None:
     assert os.waitpid(child, 0)[1] == 0
     thread.join()
     assert not jit._linking.locked()
+
+
+def test_llvm_is_free_after_a_callback_has_failed() -> None:
+    """Numba has callbacks, which fail where a finaliser runs at the limit of recursion."""
+
+    def fail() -> None:
+        raise RecursionError
+
+    def pass_() -> None:
+        pass
+
+    for callbacks in ((fail, pass_), (pass_, fail)):
+        llvm.ffi.register_lock_callback(*callbacks)
+        try:
+            with pytest.raises(RecursionError):
+                llvm.create_context()
+        finally:
+            llvm.ffi.unregister_lock_callback(*callbacks)
+        other = threading.Thread(target=llvm.create_context, daemon=True)
+        other.start()
+        other.join(30)
+        assert not other.is_alive()
 
 
 def test_a_fork_has_none_of_its_parents_compilers(

@@ -258,6 +258,30 @@ def _check_object(data: bytes) -> None:
         raise BadObject("an object file that was cut off", got=f"{len(data)} bytes")
 
 
+def _acquire(lock: Any) -> None:
+    lock._lock.acquire()
+    try:
+        for acquired, _ in lock._cblist:
+            acquired()
+    except BaseException:
+        lock._lock.release()
+        raise
+
+
+def _release(lock: Any, *_: object) -> None:
+    try:
+        for _, released in lock._cblist:
+            released()
+    finally:
+        lock._lock.release()
+
+
+# Numba's callbacks may fail, as when the garbage collector frees code at the limit of recursion.
+# llvmlite would hold its lock for ever then, and compilations in other threads would not end.
+_LLVM_LOCK: Any = type(ffi.lib._lock)
+_LLVM_LOCK.__enter__, _LLVM_LOCK.__exit__ = _acquire, _release
+
+
 # A child has no threads of its parent: a lock that one of them holds would never be free. Ctrl-C
 # comes between instructions of Python code: a Python function here might end before a release.
 if hasattr(os, "register_at_fork"):

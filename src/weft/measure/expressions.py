@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 
-LONGEST = 2000
-"""The most characters of an expression."""
+LONGEST, DEEPEST = 2000, 200
+"""The most characters of an expression, and the most levels."""
 LARGEST = 2**63 - 1
 """The largest literal, the largest base of a power, and the largest size."""
 HIGHEST = 64
@@ -67,6 +67,8 @@ def expression(text: str) -> Expression:
         )
     try:
         tree = ast.parse(text, mode="eval")
+        if _depth(tree) > DEEPEST:
+            raise _too_deep(text)
         names = [_check(text, node) for node in ast.walk(tree.body)]
         code = compile(ast.fix_missing_locations(_Bounded().visit(tree)), "<expression>", "eval")
     except (SyntaxError, ValueError) as error:
@@ -77,10 +79,20 @@ def expression(text: str) -> Expression:
             allowed="arithmetic of sizes, e.g. cdiv(n, 256)",
         ) from error
     except (RecursionError, MemoryError) as error:
-        raise ArgumentError(
-            "an expression is nested too deeply", got=f"{text[:40]!r}..."
-        ) from error
+        raise _too_deep(text) from error
     return Expression(text, tuple(dict.fromkeys(n for n in names if n)), code)
+
+
+def _depth(tree: ast.AST) -> int:
+    """The levels of a tree, counted without recursion: its limit is the whole process's."""
+    depth, level = 0, [tree]
+    while level:
+        depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
+
+
+def _too_deep(text: str) -> ArgumentError:
+    return ArgumentError("an expression is nested too deeply", got=f"{text[:40]!r}...")
 
 
 def evaluate(text: str, sizes: Mapping[str, Any]) -> Any:
