@@ -277,7 +277,7 @@ def _release(lock: Any, *_: object) -> None:
 
 
 # Numba's callbacks may fail, as when the garbage collector frees code at the limit of recursion.
-# llvmlite would hold its lock for ever then, and compilations in other threads would not end.
+# llvmlite would keep its lock then, and compilations in other threads would not end.
 _LLVM_LOCK: Any = type(ffi.lib._lock)
 _LLVM_LOCK.__enter__, _LLVM_LOCK.__exit__ = _acquire, _release
 
