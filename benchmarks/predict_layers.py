@@ -39,9 +39,8 @@ SINCE = "2026-11-18"
 """Kernels of earlier records have changed."""
 SECONDS = 40
 """A call may take so long to count: a block of a kernel whose blocks stay has much of the work."""
-
-
 M_MMAP_THRESHOLD = -3
+"""The parameter of mallopt for the least bytes that come from the system."""
 
 
 def recorded() -> dict[str, dict[str, Any]]:

@@ -28,7 +28,7 @@ class Factors:
     """Parts of the rates of the table that real launches reach.
 
     dram l2 lsu atomics   the memory system: DRAM, L2, the load/store unit, atomic operations
-    copies                L2, of what the copy engine reads; above 1, because SMs share lines
+    copies                L2, of what the copy engine moves; above 1, because SMs share lines
     tags                  lines that L1 looks up
     issue, others         instruction slots: of arithmetic on floats and accesses, which PTX has as
                           the machine does, and of other instructions, which the assembler changes

@@ -43,7 +43,7 @@ FEW_LINES = 8
 OTHERS = "other instructions"
 """Instruction slots of what the assembler changes; a report adds them to the others."""
 COPIES = " (copies)"
-"""Marks the part of L2 that the copy engine reads: SMs that ask for the same line share it."""
+"""Marks the part of L2 that the copy engine moves: SMs that ask for the same line share it."""
 MMA = " (mma)"
 """Marks tensor work of warps; a warpgroup's has no mark."""
 
