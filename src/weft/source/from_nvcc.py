@@ -58,7 +58,8 @@ def compile(
         source, out = Path(folder) / "source.cu", Path(folder) / f"source.{kind}"
         text = f'#line 1 "{name}"\n{main.text}\n{_instances(expressions)}'
         source.write_text(text, errors="surrogateescape", encoding="utf-8")
-        arguments = [f"-{kind}", *flags, *near, *quiet, str(source), "-o", str(out)]
+        options = [*toolkit.SIGNED_CHARS, *flags, *near, *quiet]
+        arguments = [f"-{kind}", *options, str(source), "-o", str(out)]
         log = toolkit.find().run(arguments, what=f"compile {main.name}")
         data = out.read_bytes()
     return NvccOutput(data, log, _entries(data, expressions) if kind == "ptx" else {})

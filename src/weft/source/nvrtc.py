@@ -41,6 +41,9 @@ class NvrtcRefused(Exception):
     """NVRTC rejected the source; the text is its log."""
 
 
+SIGNED_CHARS = "-Xcudafe=--signed_chars"
+"""For NVRTC and nvcc, before the user's options: on ARM both make `char` unsigned by default, and
+results would depend on the host's CPU."""
 _HOST_LAMBDA = re.compile(r"is considered a host function[^\n]*\n[^\n]*\][ \t]*\([^\n]*\bauto\b")
 _DEVICE_BY_DEFAULT = "--device-as-default-execution-space"
 _RUNTIME = re.compile(r"include|cuda|CU_|\btex|\bsurf|<<<|##", re.IGNORECASE)

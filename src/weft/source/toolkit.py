@@ -15,7 +15,7 @@ from pathlib import Path
 from weft.errors import CompileError, MissingDependency
 from weft.installation import pip_install
 from weft.records import dataclass
-from weft.source import headers
+from weft.source import headers, nvrtc
 
 VARIABLE = "WEFT_NVCC"
 LINKER = "weft-link"
@@ -23,6 +23,8 @@ LINKER = "weft-link"
 LIBRARIES = Path(__file__).parent / "libraries"
 DEVICE_LIBRARY_OPTIONS = ("-I", headers.DEVICE_LIBRARY)
 """For nvcc. Not `-isystem`: the compiler lists the headers, so that a change builds anew."""
+SIGNED_CHARS = (nvrtc.SIGNED_CHARS, "-Xcompiler", "-fsigned-char")
+"""For nvcc, before the user's options: `char` is signed in code of the device and of the host."""
 CUDA_12 = Path(__file__).parent / "cuda12"
 """The folder of declarations of CUDA 12 that CUDA 13 lacks."""
 

@@ -14,7 +14,7 @@ from weft.source import headers, nvrtc, scan
 
 Define = str | int | float | bool | None
 
-_FORMAT = 5  # increment when the stored data or its creation changes
+_FORMAT = 6  # increment when the stored data or its creation changes
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
 _FILE_NAME = re.compile(r"[\w./\\~-]+\.\w{1,6}")
@@ -56,7 +56,8 @@ class SourceUnit:
     @property
     def options(self) -> list[str]:
         folders = [f"-I{folder}" for folder in (*self.folders, *headers.folders())]
-        return [*self.flags, *folders, f"--pre-include={headers.CONSTANTS}"]
+        constants = f"--pre-include={headers.CONSTANTS}"
+        return [nvrtc.SIGNED_CHARS, *self.flags, *folders, constants]
 
     def compile(self, source: str, expressions: Sequence[str]) -> nvrtc.NvrtcOutput:
         """Compile the main file with `source` for its text."""

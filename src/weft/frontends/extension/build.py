@@ -42,7 +42,15 @@ def build(extension: Extension, gpu: str) -> bytes:
     tools = toolkit.find()
     cuda = [tools.nvcc, *device_options(models.get(gpu).compile_for), *_nvcc(extension)]
     host = shutil.which("g++") or "g++"
-    cxx = [host, "-fPIC", *_common(extension), *extension.cxx, "-isystem", str(tools.include)]
+    cxx = [
+        host,
+        "-fPIC",
+        "-fsigned-char",
+        *_common(extension),
+        *extension.cxx,
+        "-isystem",
+        str(tools.include),
+    ]
     cxx += ["-idirafter", str(toolkit.LIBRARIES)]
     commands = {True: tuple(cuda), False: tuple(cxx)}
     steps = [

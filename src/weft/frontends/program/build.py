@@ -26,7 +26,7 @@ from weft.frontends.program import stubs
 from weft.frontends.program.library import FORMAT, file_name, runtime_library
 from weft.frontends.program.parallel import parallel
 from weft.frontends.program.steps import compile as compile_in_steps
-from weft.source.toolkit import LIBRARIES, Toolkit, header_options, shared_library
+from weft.source.toolkit import LIBRARIES, SIGNED_CHARS, Toolkit, header_options, shared_library
 
 _HERE = Path(__file__).parent
 _START = _HERE / "start" / "start.cpp"
@@ -84,7 +84,7 @@ def build(
 def device_options(arch: str) -> list[str]:
     """Options of nvcc for device code that weft can load: uncompressed PTX."""
     code = ["-gencode", f"arch={arch},code={arch}", "--no-compress", "-lineinfo"]
-    return [*code, "-Xcompiler", "-fPIC", *header_options()]
+    return [*code, *SIGNED_CHARS, "-Xcompiler", "-fPIC", *header_options()]
 
 
 def make(

@@ -104,7 +104,8 @@ bool is_fresh(const char *address) {
 // Clears the pages that were touched. Programs that time kernels clear a buffer of the size of the
 // L2 cache before each launch, and never read it.
 void clear(char *start, size_t bytes) {
-    constexpr size_t PAGE = 4096, MANY = 512;
+    constexpr size_t MANY = 512;
+    static const size_t PAGE = sysconf(_SC_PAGESIZE);  // the map has a word for each of the host's
     static const int map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     char *end = start + bytes, *page = start + (-uintptr_t(start) & (PAGE - 1));
     if (map < 0 || bytes < MANY * PAGE) page = end;
