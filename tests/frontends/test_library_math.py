@@ -151,3 +151,9 @@ def test_pointers_of_a_batch() -> None:
     )  # fmt: skip
     assert libraries.compute("blas_gemm", numbers) == 0
     np.testing.assert_allclose(out.swapaxes(1, 2), a @ b, rtol=1e-12)
+
+
+def test_sums_of_integers_wrap() -> None:
+    """A product of 8-bit matrices adds in 32 bits, on every CPU."""
+    x = np.full((1, (1 << 17) + 3), -128, np.int8)
+    assert products.product(x, x.T).item() == -(1 << 31) + (3 << 14)

@@ -22,5 +22,6 @@ def product(x: Array, y: Array, out: Array | None = None) -> Array:
         return np.matmul(x, y, out=out)
     exact = x.shape[-1] * _LARGEST_PRODUCT <= _EXACT_IN_FLOAT
     wide = np.float32 if exact and x.dtype == np.int8 else np.float64
-    result: Array = (x.astype(wide) @ y.astype(wide)).astype(np.int32)
+    # A sum past 32 bits wraps as on a GPU; a float straight to int32 depends on the CPU.
+    result: Array = (x.astype(wide) @ y.astype(wide)).astype(np.int64).astype(np.int32)
     return result
