@@ -72,9 +72,9 @@ def _python() -> Iterator[Checkup]:
 def _llvm() -> Iterator[Checkup]:
     machine = host.describe()
     yield Checkup("LLVM", True, f"{machine.llvm} (llvmlite {machine.llvmlite})")
-    vectors = " ".join(machine.vectors) or "no vector unit"
+    vectors = " ".join(machine.vectors) or "LLVM does not know its vector units"
     yield Checkup("CPU", True, f"{machine.cpu}: {vectors}")
-    yield Checkup("threads", True, f"{machine.threads} (set by WEFT_THREADS)")
+    yield Checkup("threads", True, f"{machine.threads} (WEFT_THREADS sets another number)")
 
 
 def _nvrtc() -> Iterator[Checkup]:
@@ -106,7 +106,7 @@ def _nvcc() -> Iterator[Checkup]:
         program = Path(folder) / "program.cu"
         program.write_text(_PROGRAM, encoding="utf-8")
         start = time.perf_counter()
-        ok, said = _process("weft", "run", str(program))
+        ok, said = _process("-m", "weft", "run", str(program))
         seconds = time.perf_counter() - start
     ok = ok and said == _PRINTED
     found = f"compiled and ran a program in {seconds:.1f} s" if ok else f"a program failed: {said}"
@@ -124,10 +124,14 @@ def _cache() -> Iterator[Checkup]:
 def _friends() -> Iterator[Checkup]:
     for name, (use, fix) in _OPTIONAL_PACKAGES.items():
         try:
-            found, ok = f"{importlib.metadata.version(name)}: {use}", True
+            version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found, ok = "not installed (optional)", False
-        yield Checkup(name, ok, found, fix, needed=False)
+            yield Checkup(name, False, "not installed (optional)", fix, needed=False)
+            continue
+        # Installed files are not enough: a library that they load may be missing.
+        ok, said = _process("-c", f"import {name.replace('-', '.')}")
+        found = use if ok else f"cannot be imported: {said}"
+        yield Checkup(name, ok, f"{version}: {found}", fix, needed=False)
 
 
 def _gpu() -> Iterator[Checkup]:
@@ -159,14 +163,14 @@ def _one_gpu(number: int) -> Iterator[Checkup]:
     )
 
 
-def _process(*module: str, **environment: str) -> tuple[bool, str]:
-    """Run a module of Python; whether it ended well, and the last line that it printed.
+def _process(*arguments: str, **environment: str) -> tuple[bool, str]:
+    """Run Python with these arguments; whether it ended well, and the last line that it printed.
 
     The last line has the verdict, or the exception at the end of a traceback.
     """
     try:
         done = subprocess.run(
-            [sys.executable, "-m", *module], env={**os.environ, **environment},
+            [sys.executable, *arguments], env={**os.environ, **environment},
             capture_output=True, encoding="utf-8", errors="replace", timeout=_SELF_TEST_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -179,7 +183,7 @@ def _self_test() -> Iterator[Checkup]:
     module = "weft.tasks.selftest"
     with tempfile.TemporaryDirectory() as folder:
         # An empty cache, so that both compilers have to run.
-        ok, said = _process(module, WEFT_CACHE_DIR=folder)
+        ok, said = _process("-m", module, WEFT_CACHE_DIR=folder)
     fix = f"run it alone to see its whole output: {sys.executable} -m {module}"
     yield Checkup("self-test", ok, said, fix)
 
