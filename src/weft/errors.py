@@ -259,13 +259,17 @@ class Trapped(DeviceError):
 class Deadlock(DeviceError):
     """No warp can make progress. The message names the waiting warps and their source lines.
 
+    awaited   what warps wait for: "barrier", "warp", "lock", "mbarrier", "flag" or "cluster"
+
     >>> wait = weft.cuda("__global__ void wait(volatile int* flag) { while (!*flag) {} }").wait
     >>> try:
     ...     wait[1, 1](np.zeros(1, np.int32))
     ... except weft.Deadlock as error:
-    ...     print(error.kernel)
-    wait
+    ...     print(error.kernel, error.awaited)
+    wait flag
     """
+
+    awaited: str = ""
 
 
 class TimeLimit(DeviceError):

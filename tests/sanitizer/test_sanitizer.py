@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import weft
+from everyday import load
 from weft.device import jit
 from weft.device.sim.tools.sanitizer.shadow.fast import pattern_of
 
@@ -407,3 +408,24 @@ def test_an_mbarrier_waits_for_copies_that_arrive_at_it(arrive: str, kinds: set[
     except weft.SanitizerError as error:
         findings = error.findings
     assert {found.kind for found in findings} == kinds
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "line"),
+    [
+        ("empty_mbarrier", "deadlock", "while"),
+        ("read_flag", "deadlock", "while"),
+        ("take_lock", "deadlock", "while"),
+        ("barrier_and_flag", "barrier divergence", "__syncthreads"),
+    ],
+)
+def test_a_deadlock_has_its_own_name(kernel: str, kind: str, line: str) -> None:
+    """Only threads that never reach a barrier diverge; the line is that of the wait."""
+    flags = np.full(64, kernel == "take_lock", np.int32)
+    given = () if kernel == "empty_mbarrier" else (flags,)
+    with weft.sanitize(raises=False) as report, pytest.raises(weft.Deadlock) as caught:
+        load("deadlocks").kernel(kernel)[1, 64](*given)
+    (found,) = [f for f in report.findings if "deadlocked" in f.what]
+    assert found.kind == kind
+    assert found.accesses[0].file.endswith("deadlocks.cu") and line in found.accesses[0].line
+    assert caught.value.where == found.accesses[0].line

@@ -80,9 +80,10 @@ def _kind(ins: Instruction, place: str) -> Awaited:
     return Awaited("flag", f"spins on a value{place}")
 
 
-def explained(kinds: Set[str]) -> tuple[str, str]:
-    """(what is wrong, what to do) where warps wait for things of these kinds."""
-    return _KINDS[next((kind for kind in _KINDS if kind in kinds), "flag")]
+def explained(kinds: Set[str]) -> tuple[str, str, str]:
+    """(kind, what is wrong, what to do) where warps wait for things of these kinds."""
+    kind = next((kind for kind in _KINDS if kind in kinds), "flag")
+    return kind, *_KINDS[kind]
 
 
 def _loop(program: KernelProgram, site: Instruction | None) -> list[Instruction]:

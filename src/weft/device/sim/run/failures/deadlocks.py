@@ -16,7 +16,7 @@ from weft.ptx.model import Instruction
 
 def explain(launch: FailedLaunch, slots: Sequence[tuple[int, int]], why: str) -> Deadlock:
     """The error that names the waiting warps, their lines, and the condition of each."""
-    rows, kinds = [], {why}
+    rows, lines, kinds = [], [], {why}
     slots = sorted(slots, key=lambda s: launch.block(*s)[::-1])  # whichever worker has them
     for worker, slot in slots[:4]:
         block = launch.block(worker, slot)
@@ -34,16 +34,17 @@ def explain(launch: FailedLaunch, slots: Sequence[tuple[int, int]], why: str) ->
                 now = mbarriers.awaited(
                     launch.arena, worker, slot, warp, lambda n: _line(launch, n)
                 )
-            rows.append(f"block {block} warp {warp} {awaited.how}{now}: {line_of(site)}")
+            lines.append(line_of(site))
+            rows.append(f"block {block} warp {warp} {awaited.how}{now}: {lines[-1]}")
     shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
-    reason, advice = explained(kinds)
+    kind, reason, advice = explained(kinds)
     error = Deadlock(
         f"{launch.name} is deadlocked: {reason}",
-        where=rows[0].split(": ", 1)[1] if rows else "",
+        where=lines[0] if lines else "",
         got="\n       ".join(shown),
         next=advice,
     )
-    error.kernel = launch.name
+    error.kernel, error.awaited = launch.name, kind
     if slots:
         error.block = launch.block(*slots[0])
     return error

@@ -15,7 +15,7 @@ from weft.device.sim.tools.sanitizer import bounds, texts
 from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record
 from weft.device.sim.tools.sanitizer.leaks import HEAP
 from weft.device.sim.tools.sanitizer.observer import Raw, Seen
-from weft.errors import DeviceError
+from weft.errors import Deadlock, DeviceError
 from weft.ptx.isa import decode
 from weft.ptx.model import Instruction, Label
 from weft.values.findings import Access, Dims, Finding
@@ -253,6 +253,8 @@ class Decoder:
         digits = re.match(r"\d+", rest)
         number = int(digits.group()) if digits else 0
         name = _ERRORS.get(type(error).__name__, "failed launch")
+        if isinstance(error, Deadlock) and error.awaited in ("barrier", "cluster"):
+            name = "barrier divergence"
         access = Access(
             getattr(error, "access", "") or "at", where, file, number, error.block, error.thread
         )
@@ -263,6 +265,6 @@ class Decoder:
 
 _ERRORS = {
     "IllegalAddress": "out of bounds", "MisalignedAddress": "misaligned",
-    "InvalidFree": "double free", "Deadlock": "barrier divergence",
+    "InvalidFree": "double free", "Deadlock": "deadlock",
     "AssertFailed": "assertion", "Trapped": "trap", "TimeLimit": "time limit",
 }  # fmt: skip
