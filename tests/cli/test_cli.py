@@ -19,7 +19,7 @@ import weft
 from limits import PROCESS_SECONDS
 from weft import cache
 from weft.cli import app
-from weft.device import driver, models
+from weft.device import driver, jit, models
 from weft.ptx.isa import rows
 from weft.source import nvrtc, toolkit
 from weft.tasks import coverage, doctor, tour
@@ -222,9 +222,10 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 # ---- errors ----------------------------------------------------------------------------------
-def test_an_error_is_data_with_json(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["profile", str(tmp_path / "none.cu"), "--json"])
-    assert done.exit_code == 1 and done.stderr == ""
+@pytest.mark.parametrize(("verb", "code"), [("profile", 1), ("check", 2)])
+def test_an_error_is_data_with_json(verb: str, code: int, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, [verb, str(tmp_path / "none.cu"), "--json"])
+    assert done.exit_code == code and done.stderr == ""
     error = json.loads(done.stdout)["error"]
     assert error["kind"] == "ArgumentError" and error["got"].endswith("none.cu")
     assert set(error) == {"kind", "what", "where", "got", "allowed", "next"}
@@ -287,6 +288,27 @@ def test_doctor_says_what_mends_a_broken_compiler(tmp_path: Path) -> None:
     assert "✗ NVRTC" in done.stdout
     assert "pip install 'cuda-bindings" in done.stdout
     assert "✗ self-test" in done.stdout and "Kernels cannot run yet." in done.stdout
+
+
+def test_doctor_imports_the_optional_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch whose libraries are incomplete is installed, but cannot be used."""
+    (tmp_path / "torch.py").write_text("raise OSError('libcupti.so.13: cannot open')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    found = {finding.name: finding for finding in doctor._friends()}
+    assert not found["torch"].ok
+    assert "cannot be imported: OSError: libcupti.so.13" in found["torch"].found
+    assert found["numba-cuda"].ok
+
+
+def test_doctor_knows_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a CPU that is named, or that LLVM cannot ask, there are no features."""
+    monkeypatch.setattr(jit, "host", lambda: ("generic", ""))
+    monkeypatch.delenv("WEFT_THREADS", raising=False)
+    found = {finding.name: finding.found for finding in doctor._llvm()}
+    assert found["CPU"] == "generic: LLVM does not know its vector units"
+    assert found["threads"].endswith("(WEFT_THREADS sets another number)")
 
 
 # ---- tour ------------------------------------------------------------------------------------

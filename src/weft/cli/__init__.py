@@ -116,10 +116,7 @@ def report(error: BaseException, *, json: bool = False) -> int:
         got = error.strerror or str(error)
         error = Error(what, where=_shown(error.filename), got=got)
     assert isinstance(error, Error)
-    if json:
-        show.data({"error": error.to_dict()})
-    else:
-        show.failure(error)
+    show.failure(error, as_json=json)
     return 1
 
 

@@ -108,8 +108,11 @@ def page(path: Path, text: str, *, quiet: bool, gap: str = "") -> None:
         line(f"{gap}wrote {path}", "bold")
 
 
-def failure(error: Error) -> None:
-    """Prints an error's text on standard error."""
+def failure(error: Error, *, as_json: bool) -> None:
+    """Print an error: as JSON, or its text on standard error."""
+    if as_json:
+        data({"error": error.to_dict()})
+        return
     out = Console(stderr=True, highlight=False, markup=False)
     out.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
 

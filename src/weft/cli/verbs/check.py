@@ -76,7 +76,7 @@ def run(
                 if not json:
                     show.line(*checks.outcome(outcome))
         except Error as error:  # of the file itself
-            show.failure(error)
+            show.failure(error, as_json=json)
             raise typer.Exit(2) from None
     if json:
         show.data([outcome.to_dict() for outcome in outcomes])
