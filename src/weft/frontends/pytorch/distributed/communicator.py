@@ -50,6 +50,10 @@ class Call(NamedTuple):
     takes: Sequence[int] = ()
 
 
+FINISH = 5.0
+"""Seconds in which handles get their results: callbacks of the script may run then."""
+
+
 class Communicator:
     """The collectives of one process group, on the rank of this process."""
 
@@ -61,6 +65,7 @@ class Communicator:
         self._names = [f"rank {rank}" for rank in ranks]
         self._progress = Progress(group)
         self._number = 0
+        self._finishing = threading.RLock()  # held while a handle gets its result
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         # Not threading.Thread: the modes of the script are not entered there.
         _thread.start_new_thread(self._serve, ())
@@ -82,8 +87,9 @@ class Communicator:
                 error.append(failed)
                 if asynchronous:
                     failures.append(failed)
-            over.set()
-            started.set_result([])
+            with self._finishing:
+                started.set_result([])
+                over.set()
 
         def outcome(_: Any) -> list[Any]:
             if error:
@@ -102,8 +108,13 @@ class Communicator:
         return work
 
     def close(self) -> None:
-        """End the thread after the collectives that it has."""
+        """End the thread after the collectives that it has.
+
+        One that ends is waited for: a thread in C++ code would abort a process that exits.
+        """
         self._tasks.put(None)
+        if self._finishing.acquire(timeout=FINISH):
+            self._finishing.release()
 
     def _serve(self) -> None:
         with torch.no_grad():
