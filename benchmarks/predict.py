@@ -1,6 +1,7 @@
 """Judges predicted times by the times of the ladders that were recorded on an H200.
 
     python benchmarks/predict.py --count [LADDER ...]   counts what is not in the record yet
+    python benchmarks/predict.py --count --kept FOLDER  keeps counters there, makes rows anew of it
     python benchmarks/predict.py --fit                  fits the factors to a third of the rungs
     python benchmarks/predict.py                        prints the errors on the others
 
@@ -12,6 +13,7 @@ numbers (integers) or end in zeros (floats): no rung's work depends on them.
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import json
 import random
@@ -21,6 +23,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
+import kept
 import numpy as np
 
 from weft.climbing import ladder as ladders
@@ -36,6 +39,7 @@ from weft.measure.profile.prediction import judge
 from weft.measure.profile.prediction.constants import FITTED, Factors
 from weft.measure.profile.prediction.demand import SampledLaunch, demand_of_sample
 from weft.measure.profile.sampling.blocks import sampling
+from weft.values.profile import Array
 
 RECORD = Path(__file__).parent / "records" / "predict.jsonl"
 MODEL = models.get("h200")
@@ -59,8 +63,10 @@ PRIOR = Factors(
     mma=0.6,
     latency=1.0,
     block=400.0,
+    fetch=2.5,
     sharpness=4.0,
     hiding=2.0,
+    meeting=2.0,
     launch=2e-6,
     early=1.7e-6,
 )
@@ -97,22 +103,57 @@ def jobs(names: Sequence[str]) -> Iterator[tuple[Ladder, Rung, str, float]]:
                     yield source, rung, case, row[0]
 
 
-def count(names: Sequence[str]) -> None:
-    """Append the rows that the record lacks."""
-    have = {(r["ladder"], r["rung"], r["case"]) for r in rows()}
+def count(names: Sequence[str], folder: Path | None) -> None:
+    """Write the rows that the record lacks, and those whose counters are in the folder."""
+    have = {(r["ladder"], r["rung"], r["case"]) for r in rows() if is_current(r)}
     for source, rung, case, measured in jobs(names):
         name = source.path.name
-        if (name, rung.title, case) in have:
+        whole = f"{name}/{rung.title}/{case}"
+        anew = folder is not None and kept.path(folder, whole).is_file()
+        if (name, rung.title, case) in have and not anew:
             continue
         try:
-            launches = counted(source.op, rung, case)
+            now = functools.partial(counted, source.op, rung, case)
+            launches = kept.launches(folder, whole, now)
         except Error as error:  # some need all blocks of their grid
             print(f"{name} {rung.title} {case}: {error}", file=sys.stderr)
             continue
         made = row(name, rung.title, case, rung.language, measured, launches)
-        with RECORD.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(made) + "\n")
+        write(RECORD, made)
         print(name, rung.title, case, f"{judge.predicted(made) / measured:.2f}")
+
+
+def write(record: Path, made: dict[str, Any]) -> None:
+    """Put a row in place of the one of the same name in a record, or at its end.
+
+    A row that was in view when the model was shaped stays one.
+    """
+    lines = record.read_text("utf-8").splitlines() if record.is_file() else []
+    before = [json.loads(line) for line in lines]
+    at = next((n for n, one in enumerate(before) if _same(one, made)), len(lines))
+    seen = [one["blind"] for one in before[at : at + 1] if "blind" in one]
+    lines[at : at + 1] = [json.dumps(made | ({"blind": seen[0]} if seen else {}))]
+    record.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """True if both are of one call or rung and size; what could not be counted has no size."""
+    both = [name for name in ("ladder", "rung", "case") if name in a and name in b]
+    return all(a[name] == b[name] for name in both)
+
+
+def is_current(made: dict[str, Any]) -> bool:
+    """Return False for a row that was counted for an earlier model, without its newest counter."""
+    return all("code" in launch for launch in made["launches"])
+
+
+def touched(launches: Sequence[SampledLaunch]) -> float:
+    """The bytes that launches read or write."""
+    return sum(_touched(one, a) for one in launches for a in one.profile.arrays)
+
+
+def _touched(one: SampledLaunch, a: Array) -> float:
+    return min(a.touched * one.profile.launch.blocks / one.blocks, a.nbytes)
 
 
 def counted(op: Op, rung: Rung, case_text: str) -> list[SampledLaunch]:
@@ -167,11 +208,10 @@ def row(
     """
     launches, before = [], dict[str, float]()
     for one in found:
-        scale = one.profile.launch.blocks / one.blocks
-        touched = {a.name: min(a.touched * scale, a.nbytes) for a in one.profile.arrays}
-        fits = sum(before.values()) + sum(touched.values()) < WARM
-        warm = sum(min(n, before.get(name, 0.0)) for name, n in touched.items()) if fits else 0.0
-        warm = sum(touched.values()) if cached else warm
+        moved = {a.name: _touched(one, a) for a in one.profile.arrays}
+        fits = sum(before.values()) + sum(moved.values()) < WARM
+        warm = sum(min(n, before.get(name, 0.0)) for name, n in moved.items()) if fits else 0.0
+        warm = sum(moved.values()) if cached else warm
         asked = demand_of_sample(one, MODEL, warm)
         launches.append(
             {
@@ -182,9 +222,11 @@ def row(
                 "latency": float(f"{asked.latency:.4g}"),
                 "wave": float(f"{asked.wave:.4g}"),
                 "early": asked.early,
+                "met": asked.chain.met,
+                "code": float(f"{asked.code:.4g}"),
             }
         )
-        before = touched
+        before = moved
     return {
         "ladder": ladder,
         "rung": rung,
@@ -233,9 +275,10 @@ def main() -> None:
     parser.add_argument("ladders", nargs="*")
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--kept", type=Path, help="the folder of counters")
     options = parser.parse_args()
     if options.count:
-        count(options.ladders)
+        count(options.ladders, options.kept)
     every = rows()
     factors = fit(every) if options.fit else FITTED
     if options.fit:

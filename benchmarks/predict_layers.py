@@ -1,12 +1,15 @@
 """Judges predicted times by layers of models, whose times in CUDA graphs an H200 has recorded.
 
-    PYTHONPATH=src python benchmarks/predict_layers.py [WORD ...]
+    PYTHONPATH=src python benchmarks/predict_layers.py [--kept FOLDER] [WORD ...]
 
 Counts the calls in records/models.jsonl that records/predict_layers.jsonl lacks, all or those with
 these words, and prints the errors. Of calls that were recorded more than once the newest counts;
 those for which the library has another kernel today are left out, and so are kernels whose blocks
 wait for each other. Counting runs some blocks of each launch at the recorded size on the simulated
 GPU, as predict.py does. Floats are zero: no kernel's work depends on them.
+
+With `--kept`, counters stay in that folder, and rows of which it has the counters are made anew:
+after a change of the model nothing is simulated.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kept
 import predict
 import torch
 
 from weft.device.sim.run.draft import drafts
 from weft.errors import DeviceError, Error
 from weft.measure.profile.prediction import judge
+from weft.measure.profile.prediction.demand import SampledLaunch
 from weft.measure.profile.sampling.blocks import sampling
 from weft.ops.models import cases, config
 from weft.ops.models.draw import Drawn
@@ -50,9 +55,11 @@ def recorded() -> dict[str, dict[str, Any]]:
     return {r["words"]: r for results in newest for r in results if "graph_us" in r and r["right"]}
 
 
-def calls(words: list[str]) -> Iterator[tuple[Drawn, dict[str, Any]]]:
+def calls(words: list[str], folder: Path | None) -> Iterator[tuple[Drawn, dict[str, Any]]]:
     """Calls that are to be counted, and their results."""
-    have = {r["rung"] for r in rows(failed=True)}
+    have = {r["rung"] for r in rows(failed=True) if "failed" in r or predict.is_current(r)}
+    if folder is not None:
+        have = {name for name in have if not kept.path(folder, name).is_file()}
     models = config.models()
     for name, result in recorded().items():
         if name not in have and all(word in name.split() for word in words):
@@ -73,20 +80,25 @@ def made(one: Drawn) -> Arguments:
     return found
 
 
-def count(one: Drawn, result: dict[str, Any]) -> dict[str, Any]:
+def count(one: Drawn, result: dict[str, Any], folder: Path | None) -> dict[str, Any]:
     """The row of a call: what its launches ask of each unit."""
     case, given = cases.case(one.case), made(one)
     plan = run.plan_of(case, given)
     if plan != result["plan"]:
         raise Error(f"the library has another kernel today: {plan}")
-    with sampling(predict.MODEL) as found, drafts():
-        given.of(case.call)
+
+    def made_now() -> list[SampledLaunch]:
+        with sampling(predict.MODEL) as found, drafts():
+            given.of(case.call)
+        return found.launches
+
+    found = kept.launches(folder, result["words"], made_now)
     size = sum(t.untyped_storage().nbytes() for t in given.tensors if t is not None)
-    # The benchmark rotates through sets of arguments; few small ones stay in L2.
-    cached = measure.sets_of(size, ROTATED) * size < predict.WARM
+    # The benchmark rotates through sets of arguments; what few of them touch stays in L2.
+    cached = measure.sets_of(size, ROTATED) * predict.touched(found) < predict.WARM
     seconds = result["graph_us"]["weft"] * 1e-6
     names = one.layer.kind, result["words"], str(one.work.call), "CUDA C++"
-    return predict.row(*names, seconds, found.launches, cached=cached) | {"plan": plan}
+    return predict.row(*names, seconds, found, cached=cached) | {"plan": plan}
 
 
 def rows(*, failed: bool = False) -> list[dict[str, Any]]:
@@ -108,18 +120,19 @@ def main() -> None:
     signal.signal(signal.SIGALRM, _too_long)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*", help="words of calls, all of which are wanted")
-    for one, result in calls(parser.parse_args().words):
+    parser.add_argument("--kept", type=Path, help="the folder of counters")
+    asked = parser.parse_args()
+    for one, result in calls(asked.words, asked.kept):
         signal.alarm(SECONDS)
         try:
-            row = count(one, result)
+            row = count(one, result, asked.kept)
         except (Error, RuntimeError) as error:
             waits = isinstance(error, DeviceError)
             why = "blocks wait for each other" if waits else str(error).partition("\n")[0]
             row = {"ladder": one.layer.kind, "rung": result["words"], "failed": why}
         finally:
             signal.alarm(0)
-        with RECORD.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
+        predict.write(RECORD, row)
         said = row.get("failed") or f"{judge.predicted(row) / row['measured']:.2f}"
         print(f"{said} {result['words']}", flush=True)
     print(judge.judge(rows()))

@@ -1,4 +1,4 @@
-"""The tables of docs/predict.md, from what benchmarks/predict.py and predict_layers.py record."""
+"""The tables of docs/predict.md, from what benchmarks/predict*.py record."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Row = dict[str, Any]
 
 
 def rows(name: str = "predict") -> list[Row]:
-    """The rows of a record."""
+    """The rows of a record that were counted for the model as it is."""
     every = map(json.loads, (RECORDS / f"{name}.jsonl").read_text("utf-8").splitlines())
-    return [row for row in every if "failed" not in row]
+    counted = (row for row in every if "failed" not in row)
+    return [row for row in counted if all("code" in launch for launch in row["launches"])]
 
 
 def errors(table: Table) -> str:
@@ -71,17 +72,40 @@ def by_ladder(table: Table) -> str:
 def by_layer(table: Table) -> str:
     """Errors on layers of models that were not fitted to, by their kind."""
     every = [r for r in rows("predict_layers") if not judge.is_for_fit(r)]
+    kinds = {kind: [r for r in every if r["ladder"] == kind] for kind in _kinds(every)}
+    unseen = [r for r in every if judge.is_unseen(r)]
+    return _worst(
+        table, ("layers", "calls#"), {"all": every, "all that were not looked at": unseen, **kinds}
+    )
+
+
+def by_program(table: Table) -> str:
+    """Errors on kernels of public programs, to which nothing is fitted."""
+    every = rows("predict_public")
+    programs = {r["ladder"]: r for r in sorted(every, key=lambda r: r["measured"])}
+    found = {r["repository"] for r in every}
+    by_repository = {name: [r for r in every if r["repository"] == name] for name in sorted(found)}
+    named = [r | {"rung": f"{r['ladder']} {r['rung']}"} for r in every]
+    longest = [r for r in named if any(r["measured"] == p["measured"] for p in programs.values())]
+    groups = {"all": named, f"the longest kernel of each of {len(programs)} programs": longest}
+    return _worst(table, ("programs of", "kernels#"), groups | by_repository)
+
+
+def _worst(table: Table, names: tuple[str, str], groups: dict[str, list[Row]]) -> str:
     body = []
-    for kind in ("all", *sorted({r["ladder"] for r in every})):
-        own = [r for r in every if kind in ("all", r["ladder"])]
+    for kind, own in groups.items():
         j = judge.judge(own)
         worst = max(own, key=judge.error)
         ratio = judge.predicted(worst) / worst["measured"]
         errors = (f"{x:.0%}" for x in (j.median, j.most, j.within))
         body.append((kind, j.rows, *errors, f"{worst['rung']}: {ratio:.2f} x"))
-    header = ("layers", "calls#", "median error#", "90th percentile#", "within 35 %#",
+    header = (*names, "median error#", "90th percentile#", "within 35 %#",
               "worst: predicted / measured")  # fmt: skip
     return table(header, body)
+
+
+def _kinds(every: Sequence[Row]) -> list[str]:
+    return sorted({row["ladder"] for row in every})
 
 
 def gpus(table: Table) -> str:
@@ -95,5 +119,6 @@ TABLES: dict[str, Callable[[Table], str]] = {
     "prediction_errors": errors,
     "prediction_ladders": by_ladder,
     "prediction_layers": by_layer,
+    "prediction_programs": by_program,
     "predicted_gpus": gpus,
 }

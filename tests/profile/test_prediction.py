@@ -18,8 +18,8 @@ from weft.cli import app
 from weft.device import models
 from weft.measure.profile.prediction import judge
 from weft.measure.profile.prediction.constants import FITTED
-from weft.measure.profile.prediction.demand import demand, demand_of_sample
-from weft.measure.profile.prediction.duration import duration, joined
+from weft.measure.profile.prediction.demand import demand, demand_of_sample, kept
+from weft.measure.profile.prediction.duration import duration, joined, times
 from weft.measure.profile.sampling.blocks import sampling, spread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,6 +74,29 @@ __global__ void drawn(const float* x, float* z, int* next, int tiles, int first)
         if (tile >= tiles) return;
         z[tile * 256 + threadIdx.x] = 2 * x[tile * 256 + threadIdx.x];
     }
+}
+__global__ void met(const float4* x, float4* z) {
+    __shared__ float4 s[1024];
+    float4 sum = x[threadIdx.x];
+    for (int k = 0; k < 16; k++) {
+        s[threadIdx.x] = x[(blockIdx.x * 16 + k) * 1024 + threadIdx.x];
+        __syncthreads();
+        float4 v = s[1023 - threadIdx.x];
+        for (int n = 0; n < 64; n++) sum.x = sum.x * v.x + v.y, sum.y = sum.y * v.z + v.w;
+        __syncthreads();
+    }
+    z[blockIdx.x * 1024 + threadIdx.x] = sum;
+}
+__global__ void twice(const float4* x, float4* z, int n) {
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (int k = 0; k < 2 * n; k += 1024) sum.x += x[(k + threadIdx.x) % n].x;
+    z[blockIdx.x * 1024 + threadIdx.x] = sum;
+}
+__global__ void long_code(float* x) {
+    float sum = x[threadIdx.x];
+#pragma unroll
+    for (int k = 0; k < 500; k++) sum = sum * sum + float(k);
+    x[threadIdx.x] = sum;
 }
 __global__ void empty() {}
 __global__ void empty_early() {
@@ -217,6 +240,47 @@ def test_blocks_that_draw_their_work_have_done_all_of_it(kernels: weft.Module, f
     some, whole = demand_of_sample(one, gpu), demand(p, gpu)
     assert some.units["L2"] == pytest.approx(whole.units["L2"], rel=0.1)
     assert some.latency == pytest.approx(whole.latency, rel=0.1)
+
+
+def test_blocks_that_stay_read_the_same_bytes_at_the_same_time(kernels: weft.Module) -> None:
+    n, gpu = 1 << 19, models.get("t4")  # twice as much as L2 has
+    x, z = np.zeros((n, 4), np.float32), np.zeros((40 * 1024, 4), np.float32)
+    with sampling(gpu) as found:
+        kernels.twice[40, 1024](x, z, n)
+    (one,) = found.launches
+    least = (2 * x.nbytes + z.nbytes) / (gpu.memory_gb_per_s * 1e9)
+    assert demand_of_sample(one, gpu).units["DRAM"] == pytest.approx(least, rel=0.1)
+
+
+def test_units_are_idle_while_a_block_meets_at_barriers(kernels: weft.Module) -> None:
+    x, z = np.zeros((132 * 16 * 1024, 4), np.float32), np.zeros((132 * 1024, 4), np.float32)
+    with sampling(models.get("h200")) as found:
+        kernels.met[132, 1024](x, z)
+    (one,) = found.launches
+    asked = demand_of_sample(one, models.get("h200"))
+    # Loads and arithmetic of 16 rounds follow one another, by nearly all of their own time.
+    assert asked.latency > 0.8 * (asked.units["DRAM"] + asked.units["fp32"])
+
+
+def test_code_is_fetched_when_it_runs_for_the_first_time(kernels: weft.Module) -> None:
+    gpu, x = models.get("h200"), np.zeros(32, np.float32)
+    p = weft.profile(kernels.long_code[1, 32], x)
+    assert 500 < demand(p, gpu).code * gpu.boost_mhz * 1e6 < 550
+    free = replace(FITTED, fetch=0.0)
+    asked = demand(p, gpu)
+    saved = joined(times(asked), FITTED) - joined(times(asked, free), free)
+    assert saved == pytest.approx(asked.code * FITTED.fetch, rel=0.2)
+
+
+def test_what_the_launch_before_left_in_l2(kernels: weft.Module) -> None:
+    gpu = models.get("h200")
+    small, large = (np.ones(n, np.float32) for n in (1 << 16, 1 << 24))
+    one = weft.profile(kernels.add[1 << 8, 256], small, small.copy(), small.copy())
+    several = replace(one, launches=2)
+    assert kept([one], gpu) == 0 and kept([one, one], gpu) == kept([several], gpu) == 1
+    wide = weft.profile(kernels.add[1 << 16, 256], large, large.copy(), large.copy())
+    assert kept([one, wide], gpu) == 0
+    assert "DRAM" in demand(one, gpu).units and "DRAM" not in demand(one, gpu, 1.0).units
 
 
 def test_early_launches_and_the_copy_engine_have_factors_of_their_own(

@@ -124,6 +124,19 @@ def copy_step(opcode: str) -> AsyncStep | None:
     return part.step if part is not None and part.by is Completion.GROUP else None
 
 
+@functools.cache
+def product_step(opcode: str) -> AsyncStep | None:
+    """The step of products of a warpgroup by groups that an instruction does: close one, wait."""
+    part = _row(opcode.split(".")).async_
+    return part.step if part is not None and part.by is Completion.PRODUCTS else None
+
+
+@functools.cache
+def joins_cluster(opcode: str) -> bool:
+    """An instruction in which the threads of a cluster take part: its barrier."""
+    return _row(opcode.split(".")).participants is Participants.CLUSTER
+
+
 def reads_parameter(opcode: str) -> bool:
     """A load of a kernel parameter."""
     return _reads(opcode, "param")

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.device import models
 from weft.errors import ArgumentError, Error
+from weft.measure.profile.prediction.demand import kept
 from weft.measure.profile.prediction.duration import predict as of_profile
 from weft.measure.profile.result import Profile
 from weft.tasks import profile
@@ -64,6 +65,7 @@ def predict(asked: ProfileOptions, on: Sequence[str]) -> Predicted:
 
 def of_profiles(launches: Sequence[Profile], on: Sequence[str]) -> Predicted:
     """Predict the times of launches that are counted, on GPUs by key."""
-    rows = tuple(tuple(of_profile(p, key) for key in on) for p in launches)
+    left = {key: kept(launches, models.get(key)) for key in on}
+    rows = tuple(tuple(of_profile(p, key, left[key]) for key in on) for p in launches)
     counted = models.get(launches[0].gpu)
     return Predicted(counted.name, {key: models.get(key).name for key in on}, rows)

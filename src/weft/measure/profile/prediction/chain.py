@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from weft.measure.profile.latency import (
@@ -22,7 +22,16 @@ from weft.measure.profile.latency import (
 )
 from weft.measure.profile.prediction import constants as c
 from weft.measure.profile.prediction.loops import pieces
-from weft.measure.profile.work import copy_step, is_removed, joins_block, waits_at_barrier
+from weft.measure.profile.prediction.path import Path, fill_clocks
+from weft.measure.profile.prediction.phases import SCHEDULERS, Memory, Phase, asked, product_clocks
+from weft.measure.profile.work import (
+    copy_step,
+    is_removed,
+    joins_block,
+    joins_cluster,
+    product_step,
+    waits_at_barrier,
+)
 from weft.ptx.isa.columns import AsyncStep
 from weft.values.profile import Access, Instruction, Profile
 
@@ -41,32 +50,43 @@ class _Warp:
     ready: dict[str, tuple[float, str]] = field(default_factory=dict)
     copies: float = 0.0
     groups: list[float] = field(default_factory=list)
+    products: float = 0.0
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The clocks of all warps without competition, and their waits."""
+    """The clocks of all warps without competition, and their waits.
+
+    met  the warps of a block meet at barriers: the clocks have the time of units between these
+    """
 
     clocks: float
     stalls: Mapping[tuple[int, str], float]
+    met: bool = False
 
 
-def chain(p: Profile, dram: float) -> Chain:
-    """The time of all warps; `dram` is the fraction of L2 reads that go to DRAM."""
-    times, stalls, total = needed(p), defaultdict[tuple[int, str], float](float), 0.0
+def chain(p: Profile, memory: Memory, blocks: float) -> Chain:
+    """The time of all warps of so many blocks, if a block has its SM to itself."""
+    times, stalls = needed(p), defaultdict[tuple[int, str], float](float)
+    dram, warps = memory.dram, -(-p.launch.threads // 32)
+    fill = fill_clocks(p, dram)
+    together = not fill and any(joins_block(i.opcode) for i in p.instructions if i.executions)
+    memory = replace(memory, met=together)
+    path = Path(warps, blocks, together)
     for piece in pieces(p):
         warp, own = _Warp(), Stalls()
-        code = [_step(i, dram) for i in piece.code] * max(1, piece.rounds)
+        count = times[piece.code[0].index]
+        part = path.warps(count, piece.once) if together else float(SCHEDULERS)
+        code = [_step(i, memory, part, times) for i in piece.code] * max(1, piece.rounds)
         end = _walk(code, warp, 0.0, dram, own)
         if piece.rounds:
             own = Stalls()
             start, end = end, _walk(code, warp, end, dram, own)
             end = (end - start) / piece.rounds
-        count = times[piece.code[0].index]
-        total += count * end
+        path.add(count, piece.once, end)
         for key, clocks in own.items():
             stalls[key] += count * clocks / max(1, piece.rounds)
-    return Chain(total, stalls)
+    return Chain(path.clocks(fill), stalls, together)
 
 
 class _Step(NamedTuple):
@@ -82,11 +102,14 @@ class _Step(NamedTuple):
     slots: int
     wait: float
     why: str
+    product: float
+    products: AsyncStep | None
+    asked: Mapping[str, float]
 
 
-def _step(i: Instruction, dram: float) -> _Step:
+def _step(i: Instruction, memory: Memory, warps: float, times: Mapping[int, int]) -> _Step:
     results, operands = registers(i.text)
-    wait, why = _latency(i, dram)
+    wait, why = _latency(i, memory.dram)
     return _Step(
         of=i,
         results=results,
@@ -98,14 +121,19 @@ def _step(i: Instruction, dram: float) -> _Step:
         slots=0 if is_removed(i.opcode) or not issues(i) else slots_of(i.opcode),
         wait=wait,
         why=why,
+        product=product_clocks(i),
+        products=product_step(i.opcode),
+        asked=asked(i, times[i.index], warps, memory),
     )
 
 
 def _walk(code: Sequence[_Step], warp: _Warp, start: float, dram: float, stalls: Stalls) -> float:
     """The clock at which all of a piece of code is issued."""
-    stored = loaded = fence = last = start
+    stored = loaded = fence = last = gate = start
+    phase = Phase(start)
     for i in code:
-        issue, reason = start, WAIT
+        issue, reason = gate, WAIT
+        phase.add(i.asked)
         for name in i.operands:
             clock, why = warp.ready.get(name, (start, WAIT))
             if clock > issue:
@@ -116,8 +144,12 @@ def _walk(code: Sequence[_Step], warp: _Warp, start: float, dram: float, stalls:
             issue = max(issue, stored, fence)
             loaded = max(loaded, issue)
         if i.barrier:
-            issue = max(issue, stored, loaded, last) + c.BARRIER_CLOCKS
+            clocks = c.CLUSTER_CLOCKS if joins_cluster(i.of.opcode) else c.BARRIER_CLOCKS
+            issue = max(issue, stored, loaded, last, phase.end()) + clocks
             fence, reason = issue, BARRIER
+            phase.restart(issue)
+        elif i.product or i.products is not None:
+            issue = gate = _product(i, warp, issue, phase)
         elif i.copies is not None:
             issue, fence, reason = _copy(i.of, i.copies, warp, (issue, fence), dram)
         if issue > last + 1:
@@ -126,7 +158,27 @@ def _walk(code: Sequence[_Step], warp: _Warp, start: float, dram: float, stalls:
         last = max(last, issue)
         for name in i.results:
             warp.ready[name] = issue + i.wait, i.why
-    return max(last, start + sum(i.slots for i in code))
+    return max(last, phase.end(), start + sum(i.slots for i in code))
+
+
+def _product(i: _Step, warp: _Warp, issue: float, phase: Phase) -> float:
+    """Issue a product of a warpgroup or wait for all of them: the clock after it."""
+    if i.products is AsyncStep.WAIT:
+        # While some are left, the tensor cores have work.
+        if _left(i.of):
+            return issue
+        issue = max(issue, warp.products, phase.end())
+        phase.restart(issue)
+    elif i.product:
+        # The time that products take together is that of the tensor cores, a unit.
+        warp.products = max(warp.products, issue + c.TENSOR_CLOCKS + i.product)
+    return issue
+
+
+def _left(i: Instruction) -> int:
+    """The number of groups that an instruction does not wait for."""
+    digits = [word for word in i.text.rstrip("; ").split() if word.isdigit()]
+    return int(digits[-1]) if digits else 0
 
 
 def _copy(
@@ -135,8 +187,7 @@ def _copy(
     """Issue a copy, close a group of copies, or wait for one: (issue, fence, reason)."""
     issue, fence = at
     if step is AsyncStep.WAIT:
-        digits = [word for word in i.text.rstrip("; ").split() if word.isdigit()]
-        left = int(digits[-1]) if digits else 0
+        left = _left(i)
         done = warp.groups[-1 - left] if len(warp.groups) > left else issue
         return max(issue, done), max(fence, done), LONG
     if step is AsyncStep.COMMIT:
@@ -167,7 +218,9 @@ def _latency(i: Instruction, dram: float) -> tuple[float, str]:
 
 def access_clocks(a: Access, dram: float) -> float:
     """The latency of an access: of the levels at which its sectors are found, on average."""
-    if a.space in ("shared", "cluster"):
+    if a.space == "cluster":
+        return c.OTHER_BLOCK_CLOCKS
+    if a.space == "shared":
         return c.SHARED_CLOCKS + max(0.0, a.wavefronts / a.requests - 1)
     if a.kind == "atomic":
         return c.ATOMIC_CLOCKS

@@ -21,6 +21,16 @@ TENSOR_CLOCKS = 33.0
 """Clocks of an m16n8k16 product until its result can be used."""
 BARRIER_CLOCKS = 30.0
 """Clocks that a warp waits at a barrier of its block, where all warps have equal work."""
+OTHER_BLOCK_CLOCKS = 194.0
+"""The same for shared memory of another block of the cluster (records/copy_clocks.jsonl)."""
+CLUSTER_CLOCKS = 2 * OTHER_BLOCK_CLOCKS
+"""Clocks at a barrier of a cluster: each block writes to the others, and they to it."""
+BULK_CLOCKS, BULK_DRAM_CLOCKS = 355.0, 833.0
+"""Clocks of a bulk copy from L2 and from DRAM (records/copy_clocks.jsonl)."""
+MAP_CLOCKS = 500.0
+"""Clocks until the copy engine has read a tensor map, which is in DRAM or L2."""
+PRODUCT_RATE = 4096.0
+"""Operations of a clock of an SM in products of 16-bit numbers."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +47,10 @@ class Factors:
     warpgroup, mma        tensor cores: products of warpgroups, and of warps
     latency               factor of a warp's time without competition
     block                 clocks to start and end a block
+    fetch                 clocks to fetch an instruction when it runs for the first time
     sharpness             exponent of the norm that joins units; infinite means the busiest decides
-    hiding                exponent of the norm that joins them with latency
+    hiding, meeting       exponent of the norm that joins them with latency; the same for a block
+                          that meets at barriers, whose latency has the time of units
     launch, early         seconds of an empty launch in a graph, and of one that starts early
     """
 
@@ -56,8 +68,10 @@ class Factors:
     mma: float
     latency: float
     block: float
+    fetch: float
     sharpness: float
     hiding: float
+    meeting: float
     launch: float
     early: float
 
@@ -77,14 +91,17 @@ FITTED = Factors(
     mma=0.618,
     latency=0.884,
     block=436.0,
+    fetch=3.1,
     sharpness=4.44,
     hiding=1.67,
+    meeting=2.0,
     launch=2e-06,
-    early=1.7e-06,
+    early=5.5e-07,
 )
 """Fitted to a third of the rungs by `benchmarks/predict.py --fit`. Set before: `dram` (a copy has
 4.3 of 4.8 TB/s, `records/ladders.jsonl`), `l2` (7.0 of 8.4, `records/memory_levels.jsonl`), `lsu`,
-`atomics`, `pipes`, `launch`. `early` and `copies` are fitted to a third of the calls in
-`records/predict_layers.jsonl`; `copies` ends at the 64 bytes a clock that an SM can get."""
+`atomics`, `pipes`, `launch`. `copies` is fitted to a third of the calls in
+`records/predict_layers.jsonl`, and ends at the 64 bytes a clock that an SM can get; `fetch` and
+`early` are fitted to both thirds, and so is `meeting`."""
 JUDGED = ("h200",)
 """GPUs whose predictions were compared with measured times."""

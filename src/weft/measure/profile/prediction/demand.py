@@ -4,6 +4,7 @@
       units     seconds that each unit needs at the rates of the table, if it alone were in use
       latency   seconds of the warps without competition, over all waves
       wave      seconds of one clock per wave: what a clock more per block costs
+      code      seconds of one clock per instruction of the code that runs, once a launch
       chain     where they wait
       early     the launch starts before the one before it has ended
 
@@ -15,7 +16,7 @@ than L2 keeps in between.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,9 +26,10 @@ from weft.measure.profile import floor
 from weft.measure.profile.cliffs import fit
 from weft.measure.profile.latency import issues, needed, slots_of
 from weft.measure.profile.prediction.chain import Chain, chain
+from weft.measure.profile.prediction.phases import ALONE_BYTES, Memory
 from weft.measure.profile.traffic import MEASURED_L2, SURVIVES
 from weft.measure.profile.work import is_removed, is_warpgroup_product, meets_next_launch
-from weft.values.profile import BULK, Access, Array, Profile
+from weft.values.profile import BULK, Access, Array, Instruction, Profile
 
 FEW_WAVES = 8
 """Up to so many waves, the last one counts as a whole one."""
@@ -74,22 +76,31 @@ class Demand:
     wave: float
     chain: Chain
     early: bool = False
+    code: float = 0.0
 
 
-def demand(p: Profile, gpu: GpuModel) -> Demand:
-    """The demand of one launch whose blocks all were counted; of several, the average one."""
+def demand(p: Profile, gpu: GpuModel, kept: float = 0.0) -> Demand:
+    """The demand of one launch whose blocks all were counted; of several, the average one.
+
+    kept  the part of its bytes that is in L2 already, and stays there
+    """
     once = 1.0 / p.launches
     again = _again_whole(p, gpu) * once
-    return _demand(p, gpu, once, _distinct(p, once, whole=True), again)
+    read, written = _distinct(p, once * (1.0 - kept), whole=True)
+    return _demand(p, gpu, once, (read, written), again)
 
 
 def demand_of_sample(s: SampledLaunch, gpu: GpuModel, warm: float = 0.0) -> Demand:
-    """The demand of a launch of which some blocks were counted; `warm` bytes are in L2 already."""
+    """The demand of a launch of which some blocks were counted; `warm` bytes are in L2 already.
+
+    What is more than it reads was written before, and is written again before it leaves L2.
+    """
     if s.drawn is not None:
         return _with_drawn(s, gpu, warm)
     scale = s.profile.launch.blocks / s.blocks
     read, written = _distinct(s.profile, scale, whole=s.blocks == s.profile.launch.blocks)
-    return _demand(s.profile, gpu, scale, (max(0.0, read - warm), written), _again(s, gpu))
+    distinct = max(0.0, read - warm), max(0.0, written - max(0.0, warm - read))
+    return _demand(s.profile, gpu, scale, distinct, _again(s, gpu))
 
 
 def _with_drawn(s: SampledLaunch, gpu: GpuModel, warm: float) -> Demand:
@@ -117,6 +128,8 @@ def _demand(
         if u.name != "DRAM":
             name = u.name + (MMA if u.name.startswith("tensor") and _by_warps(p) else "")
             units[name] = u.seconds * scale * (1.0 if u.name in CHIP else each)
+    if "L2" in units:  # an SM gets more where few ask
+        units["L2"] *= max(floor.L2_BYTES / ALONE_BYTES, floor.busy_sms(p, gpu) / gpu.sms)
     copied = sum(floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in BULK)
     if copied:
         part = min(1.0, 32.0 * copied / floor.l2_bytes(p))
@@ -132,7 +145,9 @@ def _demand(
     fetched = 32.0 * scale * sum(
         floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in floor.READS
     )  # fmt: skip
-    waited = chain(p, min(1.0, read / fetched) if fetched else 0.0)
+    share = units["DRAM"] and gpu.memory_gb_per_s * 1e9 / used
+    memory = Memory(min(1.0, read / fetched) if fetched else 0.0, share or ALONE_BYTES)
+    waited = chain(p, memory, blocks / scale)
     warps = blocks * -(-p.launch.threads // gpu.warp_size)
     resident = max(1, fit(p.launch, gpu).blocks) * gpu.sms
     waves = blocks / resident
@@ -140,7 +155,14 @@ def _demand(
     wave = waves / (gpu.boost_mhz * 1e6)
     latency = waited.clocks * scale / warps * wave
     early = any(i.executions and meets_next_launch(i.opcode) for i in p.instructions)
-    return Demand({n: s for n, s in units.items() if s}, latency, wave, waited, early)
+    ran = sum(slots_of(i.opcode) for i in p.instructions if i.executions and _stays(i))
+    code = ran / (gpu.boost_mhz * 1e6)
+    return Demand({n: s for n, s in units.items() if s}, latency, wave, waited, early, code)
+
+
+def _stays(i: Instruction) -> bool:
+    """False for what the assembler makes an operand of others."""
+    return issues(i) and not is_removed(i.opcode)
 
 
 def _issued(p: Profile) -> tuple[float, float]:
@@ -150,7 +172,7 @@ def _issued(p: Profile) -> tuple[float, float]:
     """
     times, kept, others = needed(p), 0.0, 0.0
     for i in p.instructions:
-        if not i.executions or is_removed(i.opcode) or not issues(i):
+        if not i.executions or not _stays(i):
             continue
         slots = times[i.index] * slots_of(i.opcode)
         if i.accesses or i.work[0].startswith(("fp", "special", "tensor")):
@@ -199,6 +221,26 @@ def _again_whole(p: Profile, gpu: GpuModel) -> float:
     return max(0.0, p.totals["sim:dram__bytes_read.sum"] - sum(a.read for a in p.arrays))
 
 
+def kept(launches: Sequence[Profile], gpu: GpuModel) -> float:
+    """The part of its bytes that a launch of a program finds in L2, left by those before it.
+
+    Launches of a program with little data use the same arrays again, or what another has written.
+    """
+    if sum(p.launches for p in launches) == 1:
+        return 0.0
+    sizes = dict[tuple[str, int], int]()
+    for array in (array for p in launches for array in p.arrays):
+        place = array.name, array.nbytes
+        sizes[place] = max(sizes.get(place, 0), array.touched)
+    return _survives(sum(sizes.values()), gpu)
+
+
+def _survives(passed: float, gpu: GpuModel) -> float:
+    """The part of older data that L2 still has after so many bytes."""
+    sizes, survive = (np.array(x) for x in zip(*SURVIVES, strict=True))
+    return float(np.interp(passed, sizes * gpu.l2 / MEASURED_L2, survive))
+
+
 def _again(s: SampledLaunch, gpu: GpuModel) -> float:
     """Bytes that blocks read again from DRAM: L2 has evicted them since their first use."""
     p = s.first
@@ -209,9 +251,12 @@ def _again(s: SampledLaunch, gpu: GpuModel) -> float:
     touched = sum(a.touched for a in p.arrays) / s.first_blocks
     resident = min(p.launch.blocks, max(1, fit(p.launch, gpu).blocks) * gpu.sms)
     total = sum(_distinct(s.profile, p.launch.blocks / s.blocks, whole=False))
-    sizes, kept = (np.array(x) for x in zip(*SURVIVES, strict=True))
     # Blocks that run together may read the same bytes: at most their part of all distinct ones.
     passed = min(touched * resident, max(touched, total * resident / p.launch.blocks))
-    survives = float(np.interp(passed, sizes * gpu.l2 / MEASURED_L2, kept))
+    survives = _survives(passed, gpu)
+    # Blocks that run together read the same bytes at about the same time: L2 loses them once.
+    each = distinct / s.first_blocks
+    read = _distinct(s.profile, p.launch.blocks / s.blocks, whole=False)[0]
+    shared = min(1.0, read / (each * resident)) if each else 1.0
     more = max(0.0, fetched - distinct) / s.first_blocks
-    return more * p.launch.blocks * (1.0 - survives)
+    return more * shared * p.launch.blocks * (1.0 - survives)

@@ -36,15 +36,18 @@ def duration(p: Profile, gpu: str | None = None) -> float:
     """The predicted seconds of one launch of a profile, on a GPU by name or on the profile's."""
     model = models.get(gpu or p.gpu)
     asked = demand(p, model)
-    return joined(times(asked), FITTED, asked.early)
+    return joined(times(asked), FITTED, asked.early, asked.chain.met)
 
 
-def predict(p: Profile, gpu: str | None = None) -> Prediction:
-    """The predicted time of a launch, what bounds it, and where its warps wait."""
+def predict(p: Profile, gpu: str | None = None, kept: float = 0.0) -> Prediction:
+    """The predicted time of a launch, what bounds it, and where its warps wait.
+
+    kept  the part of its bytes that L2 has from the launch before
+    """
     model = models.get(gpu or p.gpu)
-    asked = demand(p, model)
+    asked = demand(p, model, kept)
     taken = times(asked)
-    seconds = joined(taken, FITTED, asked.early)
+    seconds = joined(taken, FITTED, asked.early, asked.chain.met)
     most = max(taken, key=lambda name: taken[name])
     return Prediction(
         kernel=p.launch.kernel,
@@ -65,14 +68,18 @@ def times(asked: Demand, factors: Factors = FITTED) -> dict[str, float]:
         part = getattr(factors, _factor(name))
         plain = ISSUE if name == OTHERS else name.removesuffix(MMA).removesuffix(COPIES)
         out[plain] = out.get(plain, 0.0) + seconds / part
-    return {**out, LATENCY: asked.latency * factors.latency + asked.wave * factors.block}
+    own = asked.latency * factors.latency + asked.wave * factors.block
+    return {**out, LATENCY: own + asked.code * factors.fetch}
 
 
-def joined(taken: Mapping[str, float], factors: Factors, early: bool = False) -> float:
+def joined(
+    taken: Mapping[str, float], factors: Factors, early: bool = False, met: bool = False
+) -> float:
     """The seconds of a launch: its units, its latency as far as it is not hidden, the launch."""
     units = [t for name, t in taken.items() if name != LATENCY]
     busy = norm(units, factors.sharpness)
-    return norm([busy, taken.get(LATENCY, 0.0)], factors.hiding) + _launch(factors, early)
+    hiding = factors.meeting if met else factors.hiding
+    return norm([busy, taken.get(LATENCY, 0.0)], hiding) + _launch(factors, early)
 
 
 def _launch(factors: Factors, early: bool) -> float:

@@ -24,10 +24,15 @@ MOST = 0.5
 
 @dataclass(frozen=True)
 class Piece:
-    """Code that is scheduled as one; `rounds` of a loop are joined, 0 if it is none."""
+    """Code that is scheduled as one.
+
+    rounds  of a loop are joined; 0 if the code is not an inner loop
+    once    it lies outside of all loops, so that a warp runs it at most once
+    """
 
     code: Sequence[Instruction]
     rounds: int
+    once: bool = False
 
 
 def pieces(p: Profile) -> Iterator[Piece]:
@@ -35,19 +40,31 @@ def pieces(p: Profile) -> Iterator[Piece]:
     labels = {text.strip()[:-1]: line for line, text in p.ptx if text.strip().endswith(":")}
     ran = list(parts(p.instructions))
     starts = {_head(ran, n, labels): n for n in range(len(ran))}
+    loops = _loops(p, labels)
+
+    def plain(part: Sequence[Instruction]) -> Piece:
+        line = part[0].ptx_line
+        return Piece(part, 0, not any(first <= line <= last for first, last in loops))
+
     n = 0
     while n < len(ran):
         end = starts.get(n)
         if end is None:
-            yield Piece(ran[n], 0)
+            yield plain(ran[n])
             n += 1
             continue
         count = ran[end][-1].executions
         inside = [part for part in ran[n : end + 1] if part[0].executions >= MOST * count]
         code = [i for part in inside for i in part]
         yield Piece(code, UNROLLED if _unrolls(code) else 1)
-        yield from (Piece(part, 0) for part in ran[n : end + 1] if part not in inside)
+        yield from (plain(part) for part in ran[n : end + 1] if part not in inside)
         n = end + 1
+
+
+def _loops(p: Profile, labels: dict[str, int]) -> list[tuple[int, int]]:
+    """The first and the last line of each loop: a branch goes back to its first."""
+    ends = [(labels.get(branch_target(i.text), 0), i.ptx_line) for i in p.instructions]
+    return [(first, last) for first, last in ends if 0 < first <= last]
 
 
 def _head(ran: Sequence[Sequence[Instruction]], n: int, labels: dict[str, int]) -> int | None:
