@@ -198,6 +198,32 @@ def test_launches_are_captured_on_the_current_stream(module: weft.Module) -> Non
     assert y.tolist() == [1 + 3 * 112] * 8
 
 
+def test_a_graph_clears_counters_once() -> None:
+    """Its launches share them; each replay begins with zeros, whatever is there."""
+    torch = pytest.importorskip("torch")
+    from weft.ops.core import library, runner
+    from weft.ops.core.plan import Counters
+
+    x = torch.arange(1 << 20, device="cuda").float() % 7
+    function = library.function("sum")
+    plan = function.choice(function.request(x)).used.build()
+    assert any(isinstance(a, Counters) for step in plan.steps for a in step.args)
+    want = weft.ops.sum(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        sums = [weft.ops.sum(x) for _ in range(4)]
+    for cleared in (False, True):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as made:
+            graph.replay()
+            torch.cuda.synchronize()
+        assert all(bool(s == want) for s in sums)
+        fills = [e for e in made.events() if "FillFunctor" in e.name]
+        assert sum(e.device_type == torch.autograd.DeviceType.CUDA for e in fills) == 1
+        if not cleared:
+            for kept in runner._GRAPH_COUNTERS.values():
+                kept.fill_(1)
+
+
 def test_the_current_stream_of_cupy(module: weft.Module) -> None:
     cupy = pytest.importorskip("cupy")
     y, side = cupy.zeros(8, "float32"), cupy.cuda.Stream(non_blocking=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import struct
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402
 
 from weft.device import driver  # noqa: E402
-from weft.device.gpu import machine  # noqa: E402
+from weft.device.gpu import machine, native_launch  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.native import build, launches, record, trace  # noqa: E402
 from weft.ops.sweep import host  # noqa: E402
@@ -357,47 +359,89 @@ STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINT
 STATUS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
 
 
-def test_launches_of_a_plan() -> None:
-    """Addresses, offsets and the stream are set; a launch that fails is repeated in Python."""
-    seen: list[tuple[int, ...]] = []
-    codes = [0, 700]
+class Noted:
+    """A driver: what it was asked to launch, with `count` words of 64 bits each.
 
-    def launch(config: Any, function: Any, params: Any, extra: Any) -> int:
-        words = [ctypes.c_int64.from_address(params[i]).value for i in range(4)]
-        seen.append((config[0].grid[0], config[0].stream, function, *words))
-        return codes.pop(0)
+    codes  what the launches return
+    """
 
-    def stream(kind: int, number: int, found: Any) -> int:
+    def __init__(self, count: int, *codes: int) -> None:
+        self.seen: list[tuple[int, ...]] = []
+        self.ring = (ctypes.c_uint64 * 33)()
+        self._count, self._codes = count, list(codes)
+
+    def _launch(self, config: Any, function: Any, params: Any, extra: Any) -> int:
+        words = [ctypes.c_int64.from_address(params[i]).value for i in range(self._count)]
+        self.seen.append((config[0].grid[0], config[0].stream, function, *words))
+        return self._codes.pop(0)
+
+    @staticmethod
+    def _stream(kind: int, number: int, found: Any) -> int:
         found[0] = 77
         return 0
 
-    def capturing(stream: Any, status: Any) -> int:
+    @staticmethod
+    def _capturing(stream: Any, status: Any) -> int:
         status[0] = 0
         return 0
 
-    def slow(*addresses: int) -> None:
-        raise weft.LaunchError(f"{len(addresses)} addresses")
+    @contextlib.contextmanager
+    def running(self, block: bytes, rows: Any, buffers: Any, slow: Any) -> Iterator[Any]:
+        """The function that runs a plan of one kernel, whose result is the first buffer."""
+        config = driver.CuLaunchConfig((3, 1, 1), (32, 1, 1), 0, None, None, 0)
+        offsets = list(range(0, 8 * self._count, 8))
+        kernel = (bytes(config), 1234, block, offsets, rows, 9, slow, None)
+        row = ("launches", [0], buffers, 1, [kernel], lambda: 4096, torch.device("cpu"))
+        callbacks = LAUNCH(self._launch), STREAM(self._stream), STATUS(self._capturing)
+        module = build.started().module
+        module.configure(*map(machine.address, callbacks), ctypes.addressof(self.ring), 32)
+        try:
+            yield module.running(module.program([row], [1]))
+        finally:
+            if where() == "cuda":
+                launches.configure(module)
 
-    config = driver.CuLaunchConfig((3, 1, 1), (32, 1, 1), 0, None, None, 0)
+
+def failing(*addresses: int) -> None:
+    raise weft.LaunchError(f"{len(addresses)} addresses")
+
+
+def test_launches_of_a_plan() -> None:
+    """Addresses, offsets and the stream are set; a launch that fails is repeated in Python."""
+    noted, x = Noted(4, 0, 700), torch.zeros(2, 3)
     rows = [(0, 0, 0), (8, 1, 4), (16, -1, 0)]
-    block = struct.pack("<4q", 0, 0, 0, 5)
-    kernel = (bytes(config), 1234, block, [0, 8, 16, 24], rows, 9, slow, None)
     buffers = [((2, 3), (3, 1), torch.float32, True)]
-    row = ("launches", [0], buffers, 1, [kernel], lambda: 4096, torch.device("cpu"))
-    module, ring = build.started().module, (ctypes.c_uint64 * 33)()
-    callbacks = LAUNCH(launch), STREAM(stream), STATUS(capturing)
-    module.configure(*map(machine.address, callbacks), ctypes.addressof(ring), 32)
-    try:
-        run = module.running(module.program([row], [1]))
-        x = torch.zeros(2, 3)
+    with noted.running(struct.pack("<4q", 0, 0, 0, 5), rows, buffers, failing) as run:
         y = run(x)
         with pytest.raises(weft.LaunchError, match="3 addresses"):
             run(x)
-    finally:
-        if where() == "cuda":
-            launches.configure(module)
-    assert seen[0] == (3, 77, 1234, x.data_ptr(), y.data_ptr() + 4, 4096, 5)
-    assert torch.equal(y, torch.zeros(2, 3)) and list(ring)[:3] == [2, 9, 9]
+    assert noted.seen[0] == (3, 77, 1234, x.data_ptr(), y.data_ptr() + 4, 4096, 5)
+    assert torch.equal(y, torch.zeros(2, 3)) and list(noted.ring)[:3] == [2, 9, 9]
+
+
+def test_a_launch_with_the_most_parameters() -> None:
+    count = min(native_launch.ROOM // 8, native_launch.MANY)
+    block = struct.pack(f"<{count}q", *range(count)).ljust(native_launch.ROOM, b"\0")
+    noted, x = Noted(count, 0), torch.zeros(2, 3)
+    buffers = [((2, 3), (3, 1), torch.float32, False)]
+    with noted.running(block, [(8 * count - 8, 0, 0)], buffers, failing) as run:
+        run(x)
+    assert noted.seen == [(3, 77, 1234, *range(count - 1), x.data_ptr())]
+
+
+def test_scratch_is_allocated_at_once() -> None:
+    """Each part begins where torch's allocations may, behind the one before; zeros are apart."""
+    noted, x = Noted(5, 0), torch.zeros(2, 3)
+    scratch = [((300,), (1,), torch.uint8, False), ((0, 2), (2, 1), torch.int32, False),
+               ((2, 3), (1, 200), torch.int32, False), ((4,), (1,), torch.float32, True),
+               ((9,), (1,), torch.int64, False)]  # fmt: skip
+    rows = [(8 * i, 2 + i, 0) for i in range(5)]
+    buffers = [((2, 3), (3, 1), torch.float32, False), *scratch]
+    with noted.running(bytes(40), rows, buffers, failing) as run:
+        run(x)
+    first, empty, strided, zeros, last = noted.seen[0][3:]
+    assert (empty - first, strided - first, last - first) == (512, 512, 512 + 2048)
+    assert not first <= zeros < last + 72
 
 
 # ---- without it --------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ from weft.device.gpu.call import KernelCall, LaunchSlot
 REFUSED = -1
 EXCHANGE = "__dlpack_c_exchange_api__"
 _ARRAY, _WHOLE, _REAL = range(3)
-ROOM = 1024
+ROOM = 4096
 MANY = 128
-"""Bytes of parameters, and parameters, that fit; kernels with more take the slow path."""
+"""Bytes of parameters, and parameters, that fit; kernels with more take the slow path. The bytes
+are those that every driver takes: the seven tensor maps of a kernel alone are 896."""
 CUDA = 2
 """DLPack's number for CUDA memory."""
 

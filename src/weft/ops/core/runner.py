@@ -14,8 +14,10 @@ import torch
 
 from weft.device import devices, tensor_map
 from weft.device.base import LaunchConfig, LaunchTarget, PreparedLaunch
+from weft.device.driver import bindings
 from weft.device.gpu.addressed_launch import AddressedLaunch, addressed
 from weft.device.gpu.facts import facts
+from weft.errors import DeviceError
 from weft.ops.core.plan import (
     COUNTERS,
     PARTIALS,
@@ -217,22 +219,40 @@ def constant(table: Constant, device: torch.device) -> torch.Tensor:
 
 
 _SHARED_COUNTERS: dict[tuple[int, int], torch.Tensor] = {}
+_GRAPH_COUNTERS: dict[tuple[int, int], torch.Tensor] = {}
+"""Those of captures, by the number of the capture and the stream."""
+MOST_CAPTURES = 16
+"""Captures whose zeros are kept: no more are under way at once."""
 
 
 def counters(device: torch.device) -> int:
     """The address of zeros shared by launches of the current stream.
 
-    A graph gets its own zeros, which each replay clears: a replay may overlap launches of other
-    streams. Their memory may be reused at once, because the graph keeps stream order.
+    A graph gets its own zeros, which each replay clears once: a replay may overlap launches of
+    other streams. They are kept while the graph is captured, so that nothing else in it gets their
+    memory.
     """
-    if torch.cuda.is_current_stream_capturing():
-        return int(_cleared(device).data_ptr())
     number = device.index or 0
-    key = (number, torch._C._cuda_getCurrentRawStream(number))
-    zeros = _SHARED_COUNTERS.get(key)
+    stream = torch._C._cuda_getCurrentRawStream(number)
+    if torch.cuda.is_current_stream_capturing():
+        key, known = (_capture(stream), stream), _GRAPH_COUNTERS
+        while len(known) >= MOST_CAPTURES and key not in known:
+            del known[next(iter(known))]
+    else:
+        key, known = (number, stream), _SHARED_COUNTERS
+    zeros = known.get(key)
     if zeros is None:
-        zeros = _SHARED_COUNTERS[key] = _cleared(device)
+        zeros = known[key] = _cleared(device)
     return int(zeros.data_ptr())
+
+
+def _capture(stream: int) -> int:
+    """The number of the capture of a stream."""
+    driver = bindings()
+    error, _, number, *_ = driver.cuStreamGetCaptureInfo(stream)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise DeviceError(f"cuStreamGetCaptureInfo: {error}")
+    return int(number)
 
 
 def _cleared(device: torch.device) -> torch.Tensor:

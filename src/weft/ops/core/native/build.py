@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from weft import cache
-from weft.device.gpu import machine
+from weft.device.gpu import machine, native_launch
 
 FOLDER = Path(__file__).parent / "cpp"
 NAME = "weft_native"
@@ -105,9 +105,10 @@ def _flags() -> list[str]:
     includes = [TORCH / "include", TORCH / "include/torch/csrc/api/include"]
     system = [*map(str, includes), sysconfig.get_path("include")]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    limits = [f"-DLAUNCH_{name}={getattr(native_launch, name)}" for name in ("ROOM", "MANY")]
     return ["-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden",
             # Otherwise torch includes the headers of all its ops, which takes half of the time.
-            "-DAT_PER_OPERATOR_HEADERS", abi,
+            "-DAT_PER_OPERATOR_HEADERS", abi, *limits,
             *(part for folder in system for part in ("-isystem", folder))]  # fmt: skip
 
 

@@ -66,6 +66,7 @@ std::unique_ptr<Step> launches(const py::tuple& row) {
     made->buffers.push_back({sizes(b[0]), sizes(b[1]), scalar_type(b[2]), b[3].cast<bool>()});
   }
   made->outputs = row[3].cast<size_t>();
+  made->place_scratch();
   for (py::handle each : row[4].cast<py::sequence>()) {
     made->kernels.push_back(kernel(each.cast<py::tuple>()));
   }

@@ -16,8 +16,9 @@ namespace {
 using Slots = c10::SmallVector<Tensor, 16>;
 using Words = std::array<int64_t, 2>;  // integers that differ from call to call, such as a seed
 
-constexpr size_t ROOM = 1024, MANY = 128;  // see device/gpu/native_launch.py
-constexpr int CUDA = 2;                    // DLPack's number
+constexpr size_t ROOM = LAUNCH_ROOM, MANY = LAUNCH_MANY;  // of device/gpu/native_launch.py
+constexpr int64_t ALIGNED = 512;                          // as torch's allocations on a GPU are
+constexpr int CUDA = 2;                                   // DLPack's number
 
 struct Config {  // CUlaunchConfig
   unsigned grid[3], block[3], shared;
@@ -68,6 +69,10 @@ struct Buffer {
   std::vector<int64_t> sizes, strides;
   at::ScalarType dtype;
   bool zeroed;
+
+  int64_t bytes() const {
+    return at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
+  }
 };
 
 struct Step {
@@ -78,6 +83,8 @@ struct Step {
 struct Launches : Step {
   std::vector<int> inputs;
   std::vector<Buffer> buffers;
+  std::vector<int64_t> places;  // of scratch, which is allocated at once
+  int64_t room = 0;             // bytes of that
   size_t outputs = 0;
   std::vector<Kernel> kernels;
   Ref counters;  // returns the address of zeros
@@ -86,18 +93,33 @@ struct Launches : Step {
 
   void run(Slots& slots, const Words& words) const override {
     c10::SmallVector<int64_t, 12> addresses;  // of the inputs, outputs and scratch
-    c10::SmallVector<Tensor, 4> scratch;
+    c10::SmallVector<Tensor, 4> zeroed;
     for (int i : inputs) addresses.push_back(i < 0 ? 0 : address(slots[i]));
+    c10::DataPtr scratch;
+    if (room > 0) scratch = allocator->allocate(room);
     for (size_t i = 0; i < buffers.size(); i++) {
+      if (i >= outputs && !buffers[i].zeroed) {
+        addresses.push_back(reinterpret_cast<int64_t>(scratch.get()) + places[i]);
+        continue;
+      }
       Tensor made = allocated(buffers[i]);
       addresses.push_back(address(made));
       if (i < outputs) slots.push_back(std::move(made));
-      else scratch.push_back(std::move(made));
+      else zeroed.push_back(std::move(made));
     }
     if (kernels.empty()) return;
     void* stream = current_stream(device);
     int64_t zeros = counters == nullptr ? 0 : zeros_of(stream);
     for (const Kernel& kernel : kernels) launch(kernel, addresses, zeros, words, stream);
+  }
+
+  void place_scratch() {
+    places.assign(buffers.size(), 0);
+    for (size_t i = outputs; i < buffers.size(); i++) {
+      if (buffers[i].zeroed) continue;
+      places[i] = room;
+      room += (buffers[i].bytes() + ALIGNED - 1) / ALIGNED * ALIGNED;
+    }
   }
 
   static int64_t address(const Tensor& t) {
