@@ -33,6 +33,11 @@ class DirectTile(NamedTuple):
     def name(self) -> str:
         return f"{self.queries} queries, {self.warps} warps, direct"
 
+    @property
+    def most_clusters(self) -> int:
+        """Clusters of a launch, at most."""
+        return model.MOST_CLUSTERS
+
     @staticmethod
     def keys(head: int) -> int:
         """Keys of a step of a warp: 4 KiB."""

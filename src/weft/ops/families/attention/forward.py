@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,7 +13,8 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.attention import direct_model, model, tma, warpgroup
+from weft.ops.families.attention import direct_model, model, ring_model, tma, warpgroup
+from weft.ops.families.attention.boxes import SLAB, operand_map
 from weft.ops.families.attention.direct_model import DirectTile
 from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.model import ForwardTile, Fp32Tile
@@ -23,7 +24,9 @@ from weft.ops.families.attention.problem import (
     Problem,
     problem_of,
 )
+from weft.ops.families.attention.ring_model import RingTile
 
+FewQueriesTile = ForwardTile | DirectTile | RingTile
 LISTED = 8
 """Candidates of a call."""
 
@@ -71,7 +74,7 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
             grid = _Grid(tiles, parts, pack)
             build = functools.partial(_plan_half, job, tile, grid, gpu)
             made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
-    made += _few_queries(job, pack, gpu) + _direct(job, pack, gpu)
+    made += _few_queries(job, pack, gpu) + _direct(job, pack, gpu) + _rings(job, pack, gpu)
     if job.pages is not None:
         return made
     return made + warpgroup.candidates(job, gpu) + tma.candidates(job, gpu)
@@ -91,23 +94,46 @@ def _few_queries(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
 
 def _direct(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     """Candidates whose warps take keys and values straight to registers."""
-    p, made = job.problem, []
+    p = job.problem
     whole = p.head in direct_model.HEADS and p.depth == p.width == p.head
     if not whole or p.drop or p.mask == EXPRESSION or job.is_quantised:
         return []
     if job.pages is not None and job.pages.size % DirectTile.keys(p.head):
         return []
-    for tile in direct_model.TILES:
+    return _of_tiles(job, direct_model.TILES, pack, gpu, _plan_direct)
+
+
+def _rings(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
+    """Candidates whose warps have rings of keys and values of their own."""
+    p = job.problem
+    dense = job.pages is None and p.starts[0] is None
+    if gpu.capability != tma.CAPABILITY or p.head not in ring_model.HEADS or not dense:
+        return []
+    if p.drop or p.mask == EXPRESSION or model.traffic(p, gpu) * gpu.bandwidth < ring_model.LEAST:
+        return []
+    return _of_tiles(job, ring_model.TILES, pack, gpu, _plan_rings)
+
+
+def _of_tiles(
+    job: AttentionJob,
+    every: Sequence[DirectTile | RingTile],
+    pack: int,
+    gpu: Target,
+    plan: Callable[..., Plan],
+) -> list[Candidate]:
+    """Candidates of tiles whose warps take steps of keys by turns."""
+    p, made = job.problem, []
+    for tile in every:
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         steps = cdiv(p.keys, tile.keys(p.head) * tile.warps)
         for parts in _parts(tiles, steps, 1, 2 * tile.resident * gpu.sms):
-            made += _shared_queries(job, tile, _Grid(tiles, parts, pack), gpu, _plan_direct)
+            made += _shared_queries(job, tile, _Grid(tiles, parts, pack), gpu, plan)
     return made
 
 
 def _shared_queries(
     job: AttentionJob,
-    tile: ForwardTile | DirectTile,
+    tile: FewQueriesTile,
     grid: _Grid,
     gpu: Target,
     plan: Callable[..., Plan],
@@ -116,7 +142,7 @@ def _shared_queries(
     p, (tiles, parts, _) = job.problem, grid
     build = functools.partial(plan, job, tile, grid, gpu)
     made = [_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build)]
-    few = tiles <= model.MOST_CLUSTERS and gpu.capability >= (9, 0)
+    few = tiles <= tile.most_clusters and gpu.capability >= (9, 0)
     if parts in model.CLUSTER_PARTS and few:
         tile = tile._replace(clustered=True)
         build = functools.partial(plan, job, tile, grid, gpu)
@@ -175,7 +201,7 @@ def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -
     )  # fmt: skip
 
 
-def _split(tile: ForwardTile | DirectTile, grid: _Grid) -> str:
+def _split(tile: FewQueriesTile, grid: _Grid) -> str:
     """The division of a tile's keys, as split.cuh names it."""
     return "CLUSTER" if tile.clustered else "BLOCKS" if grid.parts > 1 else "WHOLE"
 
@@ -192,6 +218,23 @@ def _plan_direct(job: AttentionJob, tile: DirectTile, grid: _Grid, gpu: Target) 
     )  # fmt: skip
 
 
+def _plan_rings(job: AttentionJob, tile: RingTile, grid: _Grid, gpu: Target) -> Plan:
+    p, keys = job.problem, tile.keys(job.problem.head)
+    split = _split(tile, grid)
+    words = (source.ctype(p.dtype), p.head, tile.warps, tile.stages, keys, p.mask, split)
+    kernel = source.kernel("attention/rings.cu", source.template("rings", *words))
+    shared, box = tile.shared(p.head, grid.parts), (SLAB, keys, 1, 1)
+    heads = p.heads // p.group
+    k, v = (
+        operand_map(x, p, (width, p.keys, heads), box)
+        for x, width in ((job.k, p.depth), (job.v, p.width))
+    )
+    given = (job.q.pointer, k, v, p.mask_pointer, job.out, job.lse)
+    return _plan(
+        job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, (), tile.clustered, given
+    )  # fmt: skip
+
+
 def _plan_fp32(job: AttentionJob, tile: Fp32Tile, grid: _Grid, gpu: Target) -> Plan:
     p = job.problem
     split = str(grid.parts > 1).lower()
@@ -203,13 +246,15 @@ def _plan_fp32(job: AttentionJob, tile: Fp32Tile, grid: _Grid, gpu: Target) -> P
 def _plan(
     job: AttentionJob, kernel: Kernel, queries: int, threads: int, shared: int, grid: _Grid,
     gpu: Target, last: tuple[Argument, ...], clustered: bool = False,
+    given: tuple[Argument, ...] | None = None,
 ) -> Plan:  # fmt: skip
+    """`given` are the tensors that the kernel takes first, if they are not those of the job."""
     p, (tiles, parts, pack) = job.problem, grid
     scratch, partial = _partial(job, tiles * parts * queries, 1 if clustered else parts)
     heads = p.batch * p.heads // pack
     at_once = model.heads_at_once(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once, job.operands.elementwise)
-    args = (*job.pointers, *partial, problem, *last, *job.expression.arguments)
+    args = (*(given or job.pointers), *partial, problem, *last, *job.expression.arguments)
     early = gpu.capability >= (9, 0)
     cluster = (parts,) if clustered else None
     step = Step(kernel, (tiles * parts,), (threads,), args, shared, cluster=cluster, early=early)

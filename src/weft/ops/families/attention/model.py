@@ -92,6 +92,11 @@ class ForwardTile(NamedTuple):
         return f"{self.queries} x {self.keys}{shared}{stages}"
 
     @property
+    def most_clusters(self) -> int:
+        """Clusters of a launch, at most."""
+        return MOST_CLUSTERS
+
+    @property
     def scale_bytes(self) -> int:
         """Bytes of shared memory for quantised keys: their scales, and places of two tiles."""
         return (2 * 4 + 2 * 8) * self.keys
