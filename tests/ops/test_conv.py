@@ -292,6 +292,19 @@ def test_channels_last_results_have_the_channels_last() -> None:
     torch.testing.assert_close(y, weft.ops.conv2d(x.contiguous(), weight))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_the_gradient_of_a_weight_has_its_order(dtype: Any) -> None:
+    """Else autograd would copy it before it is added to the parameter's."""
+    x, weight = (t.to(dtype) for t in (drawn((2, 8, 6, 7), 1), drawn((16, 8, 3, 3), 2)))
+    last = weight.contiguous(memory_format=torch.channels_last)
+    found = []
+    for w, of in ((weight, x), (last, x.contiguous(memory_format=torch.channels_last))):
+        y = weft.ops.conv2d(of, w.requires_grad_())
+        found += torch.autograd.grad(y, w, torch.ones_like(y))
+        assert found[-1].stride() == w.stride()
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-2)
+
+
 def test_no_batch_has_no_results_and_zero_gradients() -> None:
     x, weight = torch.empty(0, 3, 6, 7, requires_grad=True), drawn((4, 3, 3, 3), 2)
     weight, bias = weight.requires_grad_(), torch.ones(4, requires_grad=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -90,10 +91,12 @@ class Passes:
         self.want = {"forward": y.detach(), "input": wide.grad, "weight": wide_weight.grad}
 
 
-def candidates(which: str, args: tuple[Any, ...]) -> list[Candidate]:
+def candidates(which: str, args: tuple[Any, ...], split: bool = False) -> list[Candidate]:
+    """Those by boxes; `split`: whose clusters share the source channels."""
     function = library.function(OPS[which])
     request = function.request(*function.bound(args, {}))
-    return [c for c in function.definition.candidates(request) if c.name.startswith("boxes")]
+    found = [c for c in function.definition.candidates(request) if c.name.startswith("boxes")]
+    return [c for c in found if ("source in" in c.name) == split]
 
 
 def run(which: str, args: tuple[Any, ...], candidate: Candidate) -> Any:
@@ -147,6 +150,27 @@ def test_every_block(which: str) -> None:
     close(results[0], passes.want[which], call.dtype)
     if which != "weight":  # whose parts are others
         assert all(torch.equal(result, results[0]) for result in results)
+
+
+SPLIT = {
+    "2": Call((1, 128, 7, 7), (64, 128, 3, 3)),
+    "4": Call((1, 264, 5, 6), (136, 264, 3, 3), dtype=BF16),
+    "8, one tap": Call((2, 512, 5, 5), (64, 512, 1, 1), 2, 0),
+    "channels first": Call((1, 256, 6, 7), (72, 256, 3, 3), last=False),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_clusters_share_source_channels(name: str) -> None:
+    """All divisions, also of the pass to the data; a schedule changes no bit."""
+    passes = Passes(SPLIT[name])
+    check_pass(passes, "forward", functools.partial(candidates, split=True))
+    for which in ("forward", "input"):
+        for found in candidates(which, passes.args[which], split=True):
+            got = run(which, passes.args[which], found)
+            close(got, passes.want[which], got.dtype)
+            with weft.schedule("random:2"):
+                assert torch.equal(run(which, passes.args[which], found), got)
 
 
 @pytest.mark.parametrize("which", OPS)

@@ -18,7 +18,7 @@ from weft.ops.sweep import case as sweep_case  # noqa: E402
 
 
 def test_a_gradient_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """dy is copied once to the order of x, for both passes; the bias reads it as it is."""
+    """dy is copied once to the order of x, for both passes; the weight's gradient to its order."""
     conv2d = weft.ops.conv2d  # before the change: the package keeps what it has found
     called: list[tuple[str, Any]] = []
     find = library.call
@@ -47,8 +47,9 @@ def test_a_gradient_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     for mine, theirs in zip(got, want, strict=True):
         assert torch.allclose(mine.double(), theirs.double(), atol=1e-4)
     assert got[0].is_contiguous(**last)
+    assert got[1].is_contiguous(**last)
     orders = dict(called)
-    assert [name for name, _ in called].count("permute") == 1
+    assert [name for name, _ in called].count("permute") == 2
     assert orders["conv_backward_input"] == orders["conv_backward_weight"] == (80, 1, 16, 4)
 
 

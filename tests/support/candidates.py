@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,13 +10,18 @@ import torch
 import draw
 from weft.ops.core import library
 from weft.ops.core.runner import runner
+from weft.ops.core.target import named
 
 
-def by(name: str, op: str, *args: Any, **options: Any) -> Any:
-    """The result of the candidate whose name has these words."""
+def by(name: str, op: str, *args: Any, gpu: str = "", **options: Any) -> Any:
+    """The result of the candidate whose name has these words.
+
+    gpu  the model that it is a candidate for; else that of the tensors
+    """
     function = library.function(op)
     values = function.bound(args, options)
-    choice = function.choice(function.request(*values))
+    request = function.request(*values)
+    choice = function.choice(replace(request, target=named(gpu)) if gpu else request)
     offered = [c for c in (choice.used, *choice.others) if name in c.name]
     assert offered, [c.name for c in (choice.used, *choice.others)]
     inputs = [v for v, a in zip(values, function.arguments, strict=True) if "Tensor" in str(a.type)]

@@ -1,4 +1,4 @@
-"""Validate the arguments of convolutions, and turn words for padding into numbers."""
+"""Arguments of convolutions: checks, words for padding as numbers; fake results for tracing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
-from weft.ops.families.conv.geometry import extents, spread
+from weft.ops.families.conv.geometry import dense_strides, extents, spread
 from weft.quoting import quoted
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -115,3 +115,33 @@ def check_options(
             f"weft.ops.{name}: unknown precision {precision!r}",
             allowed=", ".join(map(repr, PRECISIONS)),
         )
+
+
+# ---- results without values, for tracing --------------------------------------------------------
+def has_last(x: Any) -> bool:
+    """True if a tensor has the channels last, as job.py decides it from its layout."""
+    if x.dim() != 4 or x.is_contiguous():
+        return False
+    return bool(x.is_contiguous(memory_format=torch.channels_last))
+
+
+def empty(like: Any, size: tuple[Any, ...], last: bool) -> Any:
+    """An empty tensor of this size; `last`: its channels are innermost."""
+    return (
+        like.new_empty_strided(size, dense_strides(size, last=last))
+        if last
+        else like.new_empty(size)
+    )
+
+
+def fake(
+    name: str, dims: int, x: Any, weight: Any, bias: Any = None, stride: Any = 1,
+    padding: Any = 0, dilation: Any = 1, groups: int = 1, precision: str = "fp32",
+) -> Any:  # fmt: skip
+    """The result of a forward pass; raise ArgumentError for invalid arguments."""
+    check(name, dims, x, weight, bias, stride, padding, dilation, groups, precision)
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    out = extents(x.shape[-dims:], weight.shape[2:], options)
+    batched = x.dim() == dims + 2
+    last = batched and (has_last(x) or has_last(weight))
+    return empty(x, (*(x.shape[:1] if batched else ()), weight.shape[0], *out), last)

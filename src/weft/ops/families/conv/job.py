@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from weft.ops.core import source
 from weft.ops.core.choose import Request
-from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.conv.geometry import (
     Geometry,
@@ -25,6 +27,17 @@ class Tensor:
     pointer: Pointer
     layout: Layout
     images: Images
+
+
+class FusedEpilogue(NamedTuple):
+    """A norm of the results, a residual and ReLU: see cuda/epilogue.cuh.
+
+    types  C++ types of the statistics and of the parameters
+    args   the arguments of kernels in the place of a bias
+    """
+
+    types: tuple[str, ...]
+    args: tuple[Argument, ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,17 @@ class ConvJob:
     before: tuple[Step, ...] = ()
     scratch: tuple[Buffer, ...] = ()
     cost: float = 0.0
+    fused: FusedEpilogue | None = None
+
+    @property
+    def epilogue(self) -> tuple[Argument, ...]:
+        """The arguments of kernels that complete results."""
+        return self.fused.args if self.fused else (self.bias,)
+
+    def kernel(self, name: str, *words: object) -> str:
+        """The instance of a kernel's template that completes results so."""
+        kind, types = ("fused_", self.fused.types) if self.fused else ("", ())
+        return source.template(f"{kind}{name}", source.ctype(self.out.dtype), *types, *words)
 
     def scratch_at(self, more: int = 0) -> Pointer:
         """The next scratch buffer, or one after it."""

@@ -12,8 +12,7 @@ import torch
 from weft.ops.core import library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.function import Definition
-from weft.ops.families.conv import arguments, candidates
-from weft.ops.families.conv.geometry import dense_strides, extents
+from weft.ops.families.conv import arguments, candidates, fused
 
 OPTIONS = "int[{dims}] stride=1, int[{dims}] padding=0, int[{dims}] dilation=1, int groups=1"
 
@@ -38,9 +37,11 @@ def _backward(ctx: Any, grad: Any) -> Any:
     over = [d for d in range(grad.dim()) if d != grad.dim() - dims - 1]
     if data or weights:
         grad = _in_format(grad, x)
+    dw = weights(grad, x, list(weight.shape), *ctx.options) if weights else None
     return (
         data(grad, weight, list(x.shape), *ctx.options) if data else None,
-        weights(grad, x, list(weight.shape), *ctx.options) if weights else None,
+        # Else autograd copies it into the order of the weight, by a slow kernel.
+        _with_channels_last(dw) if weights and arguments.has_last(weight) else dw,
         # torch leaves out arguments that have their defaults.
         library.call("sum")(grad, over) if wants[2:3] == (True,) else None,
         *[None] * len(ctx.options),
@@ -49,11 +50,20 @@ def _backward(ctx: Any, grad: Any) -> Any:
 
 def _in_format(grad: Any, x: Any) -> Any:
     """The gradient with its channels last where x has them: one copy serves both passes."""
-    if not _last(x) or not grad.is_contiguous() or _last(grad) or grad.numel() == 0:
+    if (
+        not arguments.has_last(x)
+        or not grad.is_contiguous()
+        or arguments.has_last(grad)
+        or grad.numel() == 0
+    ):
         return grad
     if grad.is_contiguous(memory_format=torch.channels_last):
         return grad
-    return library.call("permute")(grad, [0, 2, 3, 1]).permute(0, 3, 1, 2)
+    return _with_channels_last(grad)
+
+
+def _with_channels_last(x: Any) -> Any:
+    return library.call("permute")(x, [0, 2, 3, 1]).permute(0, 3, 1, 2)
 
 
 def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
@@ -101,36 +111,9 @@ def _redirect(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     return redirected
 
 
-def _last(x: Any) -> bool:
-    """True if a tensor has the channels last, as job.py decides it from its layout."""
-    if x.dim() != 4 or x.is_contiguous():
-        return False
-    return bool(x.is_contiguous(memory_format=torch.channels_last))
-
-
-def _made(like: Any, size: tuple[Any, ...], last: bool) -> Any:
-    return (
-        like.new_empty_strided(size, dense_strides(size, last=last))
-        if last
-        else like.new_empty(size)
-    )
-
-
-def _fake(
-    name: str, dims: int, x: Any, weight: Any, bias: Any = None, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1, precision: str = "fp32",
-) -> Any:  # fmt: skip
-    arguments.check(name, dims, x, weight, bias, stride, padding, dilation, groups, precision)
-    options = {"stride": stride, "padding": padding, "dilation": dilation}
-    out = extents(x.shape[-dims:], weight.shape[2:], options)
-    batched = x.dim() == dims + 2
-    last = batched and (_last(x) or _last(weight))
-    return _made(x, (*(x.shape[:1] if batched else ()), weight.shape[0], *out), last)
-
-
 def _fake_input(dy: Any, weight: Any, input_size: Any, *options: Any) -> Any:
-    last = len(input_size) == 4 and (_last(dy) or _last(weight))
-    return _made(dy, tuple(input_size), last)
+    last = len(input_size) == 4 and (arguments.has_last(dy) or arguments.has_last(weight))
+    return arguments.empty(dy, tuple(input_size), last)
 
 
 def _check_input(dy: Any, weight: Any, size: Any, *options: Any) -> None:
@@ -151,7 +134,7 @@ def _forward_definition(dims: int) -> Definition:
         "same". precision="tf32" computes products of float32 on tensor cores with 10 bits of
         mantissa; float16 and bfloat16 are always multiplied on tensor cores and summed in float32.
         """,
-        fake=functools.partial(_fake, name, dims),
+        fake=functools.partial(arguments.fake, name, dims),
         candidates=functools.partial(candidates.forward, dims),
         check=functools.partial(arguments.check, name, dims),
         setup=_setup,
@@ -193,4 +176,5 @@ DEFINITIONS = (
         autocast=None,
         public=False,
     ),
+    *fused.DEFINITIONS,
 )

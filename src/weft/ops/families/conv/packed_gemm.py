@@ -51,8 +51,8 @@ class TensorKernels:
     def instance(self, job: ConvJob, tile: TensorTile, *flags: bool) -> Kernel:
         """The kernel of a tile."""
         taps = (self.taps,) * (self.taps > 1)
-        words = (source.ctype(job.out.dtype), *taps, *tile.words, *flags)
-        return source.kernel(f"conv/{self.name}.cu", source.template(self.name, *words))
+        name = job.kernel(self.name, *taps, *tile.words, *flags)
+        return source.kernel(f"conv/{self.name}.cu", name)
 
 
 # ---- forward, and backward to the data ---------------------------------------------------------
@@ -124,7 +124,7 @@ def _windows(
         x.images, job.result.images, back=back, splits=split.splits, each=split.each,
         tiles=split.tiles, padded=x.padded, wide=stores_vectors(job, back),
     )  # fmt: skip
-    args = (x.pointer, weights.pointer, job.bias, job.result.pointer, *parts, problem)
+    args = (x.pointer, weights.pointer, *job.epilogue, job.result.pointer, *parts, problem)
     grid = (split.grid, phases, g.groups)
     room = family.shared(tile) + (
         writing(tile, int(job.out.dtype.itemsize)) if split.stream_k else 0

@@ -87,7 +87,7 @@ def _candidate(
     # Boxes have 16-bit elements; in turns, stores of 32-bit ones lack registers.
     if (tile.boxes or tile.turns) and p.out.dtype.itemsize > 2:
         return []
-    if tile.boxes and (p.column_c != 1 or p.n % 8 or works <= gpu.sms):
+    if tile.boxes and (p.column_c != 1 or p.n % 8 or works <= gpu.sms or p.epilogue):
         return []
     a, b = p.sides
     stage = tile.stage(a.k_major, b.k_major)
@@ -116,12 +116,15 @@ def plan(
     words = (tile.bm, tile.bn, stages, *(() if alone else (tile.resident,)), tile.splits)
     stores = () if tile.boxes else (transposed, whole)
     entry = "_boxes" if tile.boxes else "_in_turns" if tile.turns else "" if alone else "_beside"
+    types = (source.ctype(p.out.dtype), *(p.epilogue.types if p.epilogue else ()))
+    # Kernels with a epilogue of their own store whole vectors.
+    rest = (*stores, p.activation, bias_kind(p), row_sums is not None)
     name = source.template(
-        f"pipelined{entry}", source.ctype(p.out.dtype), *words, a.k_major, b.k_major, *stores,
-        p.activation, bias_kind(p), row_sums is not None,
+        f"pipelined{entry}", *types, *words, a.k_major, b.k_major,
+        *((transposed,) if p.epilogue else rest),
     )  # fmt: skip
     kind = ELEMENTS[p.out.dtype]
-    kernel = source.kernel("matmul/pipelined.cu", name)
+    kernel = source.kernel(p.epilogue.file if p.epilogue else "matmul/pipelined.cu", name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
     works = tile.works(p)
     rounds = cdiv(works, gpu.sms * tile.resident)
@@ -138,6 +141,8 @@ def plan(
     if tile.boxes:
         where = (_result_map(kind, p, tile), p.bias_pointer)
     args = (*maps, *where, row_sums, problem)
+    if p.epilogue:
+        args = (*maps, *p.epilogue.args, p.c, problem)
     shared = 1024 + stages * tile.stage(a.k_major, b.k_major) + tile.staging
     shared += tile.of_row_sums if row_sums else 0
     cluster = (tile.splits,) if tile.splits > 1 else None

@@ -91,6 +91,19 @@ class Bias(NamedTuple):
     n: int
 
 
+class Epilogue(NamedTuple):
+    """Kernels that complete results by more than a bias and an activation.
+
+    file   has kernels with the names of pipelined.cu
+    types  arguments of their templates after the type of the elements
+    args   the arguments that these have in the place of a bias
+    """
+
+    file: str
+    types: tuple[str, ...]
+    args: tuple[Argument, ...]
+
+
 class Split(NamedTuple):
     """Parts of K, the K of each, and the elements of a tile of C."""
 
@@ -117,6 +130,7 @@ class Product:
     before: tuple[Step, ...] = ()
     scratch: tuple[Buffer, ...] = ()
     inputs: int = 2
+    epilogue: Epilogue | None = None
 
     @property
     def c(self) -> Pointer:

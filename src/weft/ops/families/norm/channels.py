@@ -111,15 +111,23 @@ class Channels:
 
     @property
     def writing(self) -> int:
-        """Blocks for each channel where results are written: many short ones."""
-        return cdiv(self.count, BLOCK // self.width * self.per_thread)
+        """Blocks for each channel where results are written: short ones if all SMs have few."""
+        longest = max(model.CHANNEL_VECTORS, self._worth)
+        some = (cdiv(self.count, BLOCK // self.width * (longest // n)) for n in (4, 2))
+        most = model.WRITING_BLOCKS_PER_SM * self.request.target.sms
+        whole = cdiv(self.count, BLOCK // self.width * longest)
+        return next((parts for parts in some if parts * self.tiles <= most), whole)
 
     @property
     def per_thread(self) -> int:
         """Vectors of a thread in a block of its own."""
         few = self.small or (self.flat and self.count < model.FEW_ROWS)
-        least = model.CHANNEL_VECTORS * (2 if few else 1)
-        return max(least, model.CHANNEL_BYTES // (self.vector * int(self.dtype.itemsize)))
+        return max(model.CHANNEL_VECTORS * (2 if few else 1), self._worth)
+
+    @property
+    def _worth(self) -> int:
+        """Vectors of a thread with the bytes that are worth a block."""
+        return model.CHANNEL_BYTES // (self.vector * int(self.dtype.itemsize))
 
     def folded(self) -> Channels:
         """The same for a kernel that writes results: odd rows of channels in whole vectors.

@@ -36,7 +36,7 @@ def _group_job(request: Request, x: Layout, rows: Any, weights: Any, outputs: An
     return row_job(request, n, rows, weights, outputs, inner, groups, forward=forward)
 
 
-def _forward(saved: bool, request: Request) -> list[Candidate]:
+def forward(saved: bool, request: Request) -> list[Candidate]:
     x = request.first
     statistics = Buffer((x.shape[0], request.options["num_groups"]), torch.float32)
     last = groups_last.stays_last(x, request.options["num_groups"])
@@ -61,7 +61,7 @@ def _backward(request: Request) -> list[Candidate]:
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
     if last:
-        return groups_last.backward(request, outputs, _weight_sums)
+        return groups_last.backward(request, outputs, weight_sums)
     groups, inner = request.options["num_groups"], math.prod(x.shape[2:])
     if (weight is None and not wanted) or (groups == 1 and inner == 1):  # as layer_norm's
         n = x.shape[1] // groups * inner
@@ -180,11 +180,11 @@ def _summed(
         scratch.append(buffer)
         return made.extra(len(scratch) - 1)
 
-    added = _weight_sums(made, made.extra(0), (shape[0], shape[1]), extra)
+    added = weight_sums(made, made.extra(0), (shape[0], shape[1]), extra)
     return made.plan(*steps, *added, scratch=tuple(scratch))
 
 
-def _weight_sums(
+def weight_sums(
     made: RowJob, partial: Pointer, shape: tuple[int, int], extra: Callable[[Buffer], Pointer]
 ) -> tuple[Step, ...]:
     """Add partial[2][rows][channels] over the rows: the gradients of weight and bias."""
@@ -204,7 +204,7 @@ def _weight_sums(
 
 
 # ---- definitions -------------------------------------------------------------------------------
-def _check(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> None:
+def check(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> None:
     check_dtype("group_norm", x)
     if x.dim() < 2 or num_groups < 1 or x.shape[1] % num_groups:
         raise ArgumentError(
@@ -227,14 +227,14 @@ def _check(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> None:
     check_weights("group_norm", x, (x.shape[1],), weight=weight, bias=bias)
 
 
-def _fake(saved: bool, x: Any, num_groups: int, *rest: Any) -> Any:
+def fake(saved: bool, x: Any, num_groups: int, *rest: Any) -> Any:
     shape = (x.shape[0], num_groups)
     statistics = [x.new_empty(shape, dtype=torch.float32) for _ in range(2 * saved)]
-    result = _like(x, num_groups)
+    result = like(x, num_groups)
     return (result, *statistics) if saved else result
 
 
-def _like(x: Any, num_groups: int) -> Any:
+def like(x: Any, num_groups: int) -> Any:
     """An empty result for x."""
     return result_like(x) if groups_last.stays_last(x, num_groups) else x.new_empty(x.shape)
 
@@ -264,7 +264,7 @@ def _gradients(ctx: Any, dy: Any, *_: Any) -> Any:
 def _fake_backward(dy: Any, x: Any, weight: Any, *rest: Any) -> Any:
     dtype = x.dtype if weight is None else weight.dtype
     shape = x.shape[1:2] if rest[-1] else (0,)
-    return _like(x, rest[-2]), *(x.new_empty(shape, dtype=dtype) for _ in range(2))
+    return like(x, rest[-2]), *(x.new_empty(shape, dtype=dtype) for _ in range(2))
 
 
 def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
@@ -307,9 +307,9 @@ def _definition(saved: bool) -> Definition:
         schema="(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None,"
         f" float eps=1e-05) -> {returned}",
         doc="Group norm, as torch.nn.functional.group_norm.",
-        fake=functools.partial(_fake, saved),
-        candidates=functools.partial(_forward, saved),
-        check=_check,
+        fake=functools.partial(fake, saved),
+        candidates=functools.partial(forward, saved),
+        check=check,
         setup=functools.partial(_setup, saved),
         backward=_gradients,
         redirect=None if saved else saving("group_norm", 1),

@@ -25,6 +25,8 @@ WeightSums = Callable[
     [RowJob, Pointer, tuple[int, int], Callable[[Buffer], Pointer]], tuple[Step, ...]
 ]
 """Launches that add rows of parts, with buffers that the last argument adds."""
+SILU = "group_norm_silu"
+"""Ops whose names begin so pass their results through silu."""
 WIDEST = BLOCK
 """Channels of a group at the most: a thread has one at least."""
 
@@ -157,7 +159,8 @@ def backward(
     view = permuted(dy, flat_order(len(dy.shape)))
     aligned = min(x.aligned, dy.aligned) if view.contiguous else x.aligned
     shape = _shape(x._replace(aligned=aligned), request.options["num_groups"], gpu.sms)
-    made = row_job(request, shape.row, (0, 1), (2,), outputs, in_place=(0, 1))
+    parameters = (2, 3) if request.op.startswith(SILU) else (2,)
+    made = row_job(request, shape.row, (0, 1), parameters, outputs, in_place=(0, 1))
     moved = x.numel * x.itemsize
     time = made.cost + model.two_pass_time(gpu, 3 * moved, 2 * moved, 2 * moved, 2 + wanted)
     if not view.contiguous:
@@ -176,7 +179,8 @@ def _backward_plan(
         scratch.append(buffer)
         return made.extra(len(scratch) - 1)
 
-    dy, *rest = made.inputs
+    dy, x, w, b, mean, rstd = made.inputs if len(made.inputs) > 5 else _without_bias(made.inputs)
+    rest = (x, w, b, mean, rstd)
     if not view.contiguous:
         dy = extra(Buffer((view.numel,), view.dtype))
         steps += contiguous(view, Pointer(0), dy, made.request.target).steps
@@ -194,8 +198,16 @@ def _backward_plan(
     return made.plan(*steps, scratch=tuple(scratch))
 
 
+def _without_bias(inputs: tuple[Pointer | None, ...]) -> tuple[Pointer | None, ...]:
+    """The inputs of group_norm_backward, with none for the bias that it does not need."""
+    return (*inputs[:3], None, *inputs[3:])
+
+
 def _kernels(made: RowJob, shape: Shape, *names: str) -> list[Any]:
-    own = source.ctype(made.dtype)
-    of_weights = {name: (source.ctype(made.weight),) for name in names if name != "sum_groups"}
-    words = [source.template(n, own, *of_weights.get(n, ()), shape.vector) for n in names]
+    own, of_weights = source.ctype(made.dtype), source.ctype(made.weight)
+    all_words = (own, of_weights, shape.vector, made.request.op.startswith(SILU))
+    words = [
+        source.template(n, *((own, shape.vector) if n == "sum_groups" else all_words))
+        for n in names
+    ]
     return [source.kernel("norm/groups_last.cu", w, **GroupsLast.define()) for w in words]

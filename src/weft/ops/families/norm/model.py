@@ -70,11 +70,13 @@ COLUMN_SUM_COLUMNS = 1 << 15
 CHANNEL_VECTORS = 8
 """Vectors of a thread that are worth a block."""
 FEW_ROWS = 8192
-"""Rows of channels below which a thread has twice as many vectors: its parameters take as long."""
+"""Rows of channels below which a thread of a sum has twice as many vectors."""
 CHANNEL_BYTES = 64
 """Bytes of a thread that are worth a block."""
 CHANNEL_BLOCKS_PER_SM = 4
 """Blocks of an SM that reach the bandwidth in a sum."""
+WRITING_BLOCKS_PER_SM = 2
+"""Blocks of an SM, where results are written, up to which threads with fewer vectors are faster."""
 FOLD_BYTES = 4 << 20
 """Bytes of a tensor from which on results of odd rows are written in whole vectors."""
 

@@ -18,9 +18,10 @@ struct Wider {
 // Writes the results of a warp to images whose pixels are contiguous, through `memory` of the warp:
 // rows of channels, without the pixels that do not count. Whole vectors first; then the pixels
 // before and after them, one by one.
-template <int WM, int WN, class Out>
+template <int WM, int WN, class Out, class Epilogue>
 __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory, const Wider& wider,
-                           int m0, int count, Out* y, const Out* bias, const Conv& p, int channel) {
+                           int m0, int count, Out* y, const Epilogue& epilogue, const Conv& p,
+                           int channel) {
     constexpr int EACH = 16 / sizeof(Out), PITCH = WM + 12, VECTORS = WM / EACH,
                   COPIES = (8 * VECTORS + 31) / 32;
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, image = p.target_h * p.target_w;
@@ -71,7 +72,7 @@ __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory,
             if (vectors[i] >= 0 && e < 8 * VECTORS && c < p.target_c)
                 write_vector(y + vectors[i] + c * p.target[1],
                              memory + row * PITCH + whole - start + e % VECTORS * EACH,
-                             bias ? to<float>(bias[c]) : 0);
+                             epilogue.channel(c, p.target_c), epilogue);
         }
 #pragma unroll
         for (int i = 0; i < SINGLES; ++i) {
@@ -79,9 +80,10 @@ __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory,
 #pragma unroll
             for (int row = 0; row < 8; ++row) {
                 int c = channel + n * 8 + row;
-                if (c < p.target_c)
-                    y[singles[i] + c * p.target[1]] =
-                        to<Out>(memory[row * PITCH + lone[i]] + (bias ? to<float>(bias[c]) : 0));
+                if (c >= p.target_c) continue;
+                float sum = memory[row * PITCH + lone[i]];
+                Vector<Out, 1> one = {{to<Out>(epilogue.channel(c, p.target_c)(sum))}};
+                epilogue.write(y + singles[i] + c * p.target[1], one);
             }
         }
     }
@@ -90,11 +92,10 @@ __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory,
 // BM pixels of the wider image x BN channels for a block, BYTES of channels of one row of S taps
 // for a stage; a warp owns WM x WN. ROUND: the source is float that has not been rounded to tf32.
 // Blocks are numbered by tile, then by part of the depth (x) and by group (z).
-template <class T, int S, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT,
-          bool BACK, bool SPLIT, bool ROUND>
-__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    taps(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters,
-         const Conv p) {
+template <class T, int S, int BM, int BN, int BYTES, int WM, int WN, int STAGES, bool BACK,
+          bool SPLIT, bool ROUND, class Epilogue>
+__device__ void taps_block(const T* x, const T* weight, Epilogue epilogue, T* y, float* parts,
+                           int* counters, const Conv& p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, VECTORS = BYTES / 16, EACH = 16 / sizeof(T),
                   SLICES = BYTES / 32;
     constexpr int ROWS = THREADS / VECTORS, A_ROWS = BM + 8, A_COPIES = (A_ROWS + ROWS - 1) / ROWS,
@@ -181,11 +182,11 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             return;
     }
     y += (long long)group * p.target_c * p.target[1];
-    if (bias) bias += group * p.target_c;
+    epilogue = epilogue.from(group * p.target_c);
     constexpr int ROOM = 8 * (WM + 12) > 16 * (WN + 8) ? 8 * (WM + 12) : 16 * (WN + 8);
     float* mine = memory + 2 * BM + warp * ROOM;
     if (p.target[1] != 1) {
-        write_rows<WM, WN>(of, mine, wider, m0 + wm, count, y, bias, p, n0 + wn);
+        write_rows<WM, WN>(of, mine, wider, m0 + wm, count, y, epilogue, p, n0 + wn);
         return;
     }
     long long* offsets = reinterpret_cast<long long*>(memory);
@@ -196,5 +197,24 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
                          : -1;
     }
     __syncthreads();
-    write_channels<WM, WN>(of, mine, offsets + wm, y, bias, p, n0 + wn);
+    write_channels<WM, WN>(of, mine, offsets + wm, y, epilogue, p, n0 + wn);
+}
+
+template <class T, int S, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT,
+          bool BACK, bool SPLIT, bool ROUND>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
+    taps(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters,
+         const Conv p) {
+    taps_block<T, S, BM, BN, BYTES, WM, WN, STAGES, BACK, SPLIT, ROUND>(
+        x, weight, BiasEpilogue<T>{bias}, y, parts, counters, p);
+}
+
+// The same with a norm, a residual and ReLU.
+template <class T, class Statistic, class Parameter, int S, int BM, int BN, int BYTES, int WM,
+          int WN, int STAGES, int RESIDENT, bool BACK, bool SPLIT, bool ROUND>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
+    fused_taps(const T* x, const T* weight, FUSED, T* y, float* parts, int* counters,
+               const Conv p) {
+    taps_block<T, S, BM, BN, BYTES, WM, WN, STAGES, BACK, SPLIT, ROUND>(x, weight, OF_FUSED(y), y,
+                                                                        parts, counters, p);
 }

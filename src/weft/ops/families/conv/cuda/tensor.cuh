@@ -14,8 +14,8 @@ using namespace weft;
 // phase (y) and by group (z). STREAM_K: a block has p.each steps of all tiles in a row instead;
 // copies for the next tile are under way while the results of one are written.
 template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, bool BACK, bool STREAM_K,
-          bool ROUND>
-__device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, float* parts,
+          bool ROUND, class Epilogue>
+__device__ void tensor_block(const T* x, const T* weight, Epilogue epilogue, T* y, float* parts,
                              int* counters, const Conv& p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, VECTORS = BYTES / 16, EACH = 16 / sizeof(T);
     constexpr int ROWS = THREADS / VECTORS, A_COPIES = BM / ROWS, B_COPIES = BN / ROWS;
@@ -117,7 +117,7 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         b_rows.load(b, here + BM * BYTES, part);
     };
     y += (long long)group * p.target_c * p.target[1];
-    if (bias) bias += group * p.target_c;
+    epilogue = epilogue.from(group * p.target_c);
     Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false, STREAM_K || WM != 64 || WN != 32> ring;
     auto write = [&](const float (&of)[DOWN][ACROSS][4], int tile) {
         float* mine = memory + (STREAM_K ? STAGES * STAGE / 4 : 0) + warp * writing<T, WM, WN>();
@@ -133,8 +133,8 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
                              : -1;
         }
         if (p.target[1] == 1)
-            write_channels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
-        else write_pixels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
+            write_channels<WM, WN>(of, mine + 2 * WM, offsets, y, epilogue, p, at_tile.y + wn);
+        else write_pixels<WM, WN>(of, mine + 2 * WM, offsets, y, epilogue, p, at_tile.y + wn);
     };
     work.template run<THREADS>(ring, fetch, load, parts, counters, write);
 }

@@ -6,6 +6,8 @@
 #include <weft/early_launch.cuh>
 #include <weft/pipeline.cuh>
 #include <weft/wgmma.cuh>
+#include "../../matmul/cuda/shares.cuh"
+#include "epilogue.cuh"
 #include "tma.cuh"
 
 using namespace weft;
@@ -18,17 +20,16 @@ struct TargetPart {
 
     // Stores; `memory` has BYTES of this warpgroup, whose barrier is `id`. LAST: channels are
     // contiguous in the target, and are stored by vectors. Without `any`, no tap computes results.
+    template <class Epilogue>
     static __device__ void store(const float (&of)[WHOLE][4], bool any, unsigned char* memory,
-                                 int id, T* y, const T* bias, const Boxes& p, const Box& box,
-                                 int channel, int first) {
+                                 int id, T* y, const Epilogue& epilogue, const Boxes& p,
+                                 const Box& box, int channel, int first) {
         int* places = reinterpret_cast<int*>(memory + 2 * PART * 128);
         int thread = threadIdx.x % 128, warp = thread / 32, lane = lane_index();
-        float add[2] = {};
+        typename Epilogue::Channel own[2];
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            int c = channel + warp * 16 + half * 8 + lane / 4;
-            if (bias && c < p.target_c) add[half] = to<float>(bias[c]);
-        }
+        for (int half = 0; half < 2; ++half)
+            own[half] = epilogue.channel(channel + warp * 16 + half * 8 + lane / 4, p.target_c);
         barrier_sync<128>(id);  // the tile before is stored
         y += box.n * p.target_image;
         for (int i = thread; i < BN; i += 128) places[i] = place(first + i, p, box);
@@ -43,8 +44,8 @@ struct TargetPart {
                 for (int i = 0; i < 4; ++i) {
                     int at = n + m + i / 2, half = i % 2;
                     if (at < WHOLE)
-                        words[i] = pack<T>((any ? of[at][half * 2] : 0) + add[half],
-                                           (any ? of[at][half * 2 + 1] : 0) + add[half]);
+                        words[i] = pack<T>(own[half](any ? of[at][half * 2] : 0),
+                                           own[half](any ? of[at][half * 2 + 1] : 0));
                 }
                 int beside = m + lane / 16, eight = warp * 2 + lane / 8 % 2, inner = lane % 8;
                 if constexpr (LAST)
@@ -56,13 +57,15 @@ struct TargetPart {
             }
             barrier_sync<128>(id);
             if constexpr (LAST)
-                write_vectors(part, places + n * 8, BN - n * 8, y + channel, p, channel);
-            else write_elements(part, places + n * 8, BN - n * 8, y, p, channel);
+                write_vectors(part, places + n * 8, BN - n * 8, y + channel, epilogue, p, channel);
+            else write_elements(part, places + n * 8, BN - n * 8, y, epilogue, p, channel);
         }
     }
     // A lane has 8 channels of a position.
+    template <class Epilogue>
     static __device__ void write_vectors(const unsigned char* part, const int* places, int left,
-                                         T* y, const Boxes& p, int channel) {
+                                         T* y, const Epilogue& epilogue, const Boxes& p,
+                                         int channel) {
         constexpr int EACH = PART / 16;
         int row = threadIdx.x % 128 / 8, vector = threadIdx.x % 8, at[EACH];
         Vector<T, 8> v[EACH];
@@ -74,20 +77,27 @@ struct TargetPart {
         if (channel + vector * 8 >= p.target_c) return;
 #pragma unroll
         for (int i = 0; i < EACH; ++i)
+            if (at[i] >= 0) v[i] = epilogue.stored(y + at[i] + vector * 8, v[i]);
+#pragma unroll
+        for (int i = 0; i < EACH; ++i)
             if (at[i] >= 0) store_whole(y + at[i] + vector * 8, v[i]);
     }
     // A lane has a position of some channels.
+    template <class Epilogue>
     static __device__ void write_elements(const unsigned char* part, const int* places, int left,
-                                          T* y, const Boxes& p, int channel) {
+                                          T* y, const Epilogue& epilogue, const Boxes& p,
+                                          int channel) {
         int warp = threadIdx.x % 128 / 32;
 #pragma unroll
         for (int i = lane_index(); i < PART; i += 32) {
             int at = i < left ? places[i] : -1;
             if (at < 0) continue;
 #pragma unroll 4
-            for (int c = warp; c < min(64, p.target_c - channel); c += 4)
-                y[at + (long long)(channel + c) * p.target_channel] =
-                    reinterpret_cast<const T*>(part + swizzle<2 * PART>(c, i / 8))[i % 8];
+            for (int c = warp; c < min(64, p.target_c - channel); c += 4) {
+                const T* from = reinterpret_cast<const T*>(part + swizzle<2 * PART>(c, i / 8));
+                epilogue.write(y + at + (long long)(channel + c) * p.target_channel,
+                               load<1>(from + i % 8));
+            }
         }
     }
     // The place of a position in the target, from the first image of the box on; -1: it has none.
@@ -108,10 +118,10 @@ template <int CHANNELS, int PLANES, int STAGES, bool BACK>
 struct Copies {
     static constexpr int STAGE = CHANNELS * slab_bytes(64);
 
-    static __device__ void planes(const TensorMap& x, const Boxes& p, const Box& box,
+    static __device__ void planes(const TensorMap& x, const Boxes& p, const Box& box, int2 chunks,
                                   Stages<PLANES>& stages, Turn<PLANES>& turn, unsigned slots) {
         const Phase& phase = p.phase[box.phase];
-        for (int chunk = 0; chunk < p.chunks; ++chunk)
+        for (int chunk = chunks.x; chunk < chunks.y; ++chunk)
             for (int i = 0; i < phase.planes; ++i, turn.next()) {
                 const Plane& plane = p.plane[phase.first_plane + i];
                 Barrier& full = stages.full[turn.stage];
@@ -122,12 +132,13 @@ struct Copies {
             }
     }
     static __device__ void weights(const TensorMap& weight, const Boxes& p, const Box& box,
-                                   Stages<STAGES>& stages, Turn<STAGES>& turn, unsigned ring) {
+                                   int2 chunks, Stages<STAGES>& stages, Turn<STAGES>& turn,
+                                   unsigned ring) {
         const Phase& phase = p.phase[box.phase];
         const Plane &first = p.plane[phase.first_plane],
                     &last = p.plane[phase.first_plane + max(phase.planes - 1, 0)];
         int end = phase.planes ? last.first_tap + last.taps : first.first_tap;
-        for (int chunk = 0; chunk < p.chunks; ++chunk)
+        for (int chunk = chunks.x; chunk < chunks.y; ++chunk)
             for (int tap = first.first_tap; tap < end; ++tap, turn.next()) {
                 Barrier& full = stages.full[turn.stage];
                 unsigned to = ring + turn.stage * STAGE;
@@ -157,23 +168,29 @@ struct Registers {
 
 // CHANNELS x POSITIONS warpgroups compute 64 x BN results each, and two threads of another
 // copy.
-// RESIDENT blocks share an SM and cover each other's waits. BACK: the weights of a source channel
-// are contiguous, not those of a target channel.
+// RESIDENT blocks share an SM and cover each other's waits. The SPLITS blocks of a cluster share
+// the chunks of source channels of one tile, and the columns of its results. BACK: the weights of a
+// source channel are contiguous, not those of a target channel.
 template <class T, int CHANNELS, int POSITIONS, int BN, int PLANES, int STAGES, int RESIDENT,
-          bool BACK, bool LAST>
-__global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
-    tma(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight,
-        const T* bias, T* y, const __grid_constant__ Boxes p) {
+          int SPLITS, bool BACK, bool LAST, class Epilogue>
+__device__ void convolve_boxes(const TensorMap& x, const TensorMap& weight,
+                               const Epilogue& epilogue, T* y, const Boxes& p) {
     using Producer = Copies<CHANNELS, PLANES, STAGES, BACK>;
-    using Part = TargetPart<T, BN, RESIDENT == 1 ? 64 : 32, LAST>;
     constexpr int CONSUMERS = CHANNELS * POSITIONS, STAGE = Producer::STAGE;
+    using Shares = ClusterShares<SPLITS, BN / 8, CONSUMERS * 4>;
+    static_assert(Shares::OWNERS == 1, "whole columns of results");
+    using Part = TargetPart<T, Shares::MINE * 8, RESIDENT == 1 ? 64 : 32, LAST>;
     using R = Registers<CONSUMERS + 1, RESIDENT>;
     extern __shared__ __align__(1024) unsigned char bytes[];
     __shared__ Stages<PLANES> planes;
     __shared__ Stages<STAGES> stages;
+    __shared__ Shares shares;
     unsigned ring = slab_aligned(shared_address(bytes)), slots = ring + STAGES * STAGE;
     unsigned char* start = bytes + (ring - shared_address(bytes));
-    if (threadIdx.x == 0) planes.init(1, CONSUMERS * 4), stages.init(1, CONSUMERS * 4);
+    if (threadIdx.x == 0) {
+        if (SPLITS > 1) shares.init();
+        planes.init(1, CONSUMERS * 4), stages.init(1, CONSUMERS * 4);
+    }
     for (int i = threadIdx.x; i < PLANES * p.zeros * 8; i += blockDim.x) {
         int slot = i / (p.zeros * 8), at = i - slot * p.zeros * 8;
         unsigned char* behind = start + STAGES * STAGE + slot * p.slot_bytes + p.plane_bytes;
@@ -181,10 +198,13 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
     }
     publish_tiles();
     __syncthreads();
+    if (SPLITS > 1) cluster_arrive();  // the barriers are there
     start_next_kernel();
     wait_for_kernels();
 
-    int consumer = warpgroup_index();
+    int consumer = warpgroup_index(), part = SPLITS == 1 ? 0 : blockIdx.x % SPLITS;
+    int2 chunks = make_int2(p.chunks * part / SPLITS, p.chunks * (part + 1) / SPLITS);
+    int first = blockIdx.x / SPLITS, apart = gridDim.x / SPLITS;
     if (consumer == CONSUMERS) {
         fewer_registers<R::COPYING>();
         if (lane_index() > 0) return;
@@ -192,14 +212,14 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
             prefetch_map(x);
             Turn<PLANES> turn;
 #pragma unroll 1
-            for (int at = blockIdx.x; at < works(p); at += gridDim.x)
-                Producer::planes(x, p, Box(at, p), planes, turn, slots);
+            for (int at = first; at < works(p); at += apart)
+                Producer::planes(x, p, Box(at, p), chunks, planes, turn, slots);
         } else if (threadIdx.x == CONSUMERS * 128 + 32) {
             prefetch_map(weight);
             Turn<STAGES> turn;
 #pragma unroll 1
-            for (int at = blockIdx.x; at < works(p); at += gridDim.x)
-                Producer::weights(weight, p, Box(at, p), stages, turn, ring);
+            for (int at = first; at < works(p); at += apart)
+                Producer::weights(weight, p, Box(at, p), chunks, stages, turn, ring);
         }
         return;
     }
@@ -215,12 +235,13 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
         if (lane_index() == 0) empty.arrive();
     };
 #pragma unroll 1
-    for (int at = blockIdx.x; at < works(p); at += gridDim.x) {
+    for (int at = first; at < works(p); at += apart) {
         Box box(at, p);
         const Phase& phase = p.phase[box.phase];
         bool fresh = true;
 #pragma unroll 1
-        for (int i = 0, index = 0; i < phase.planes * p.chunks; ++i, plane_turn.next()) {
+        for (int i = 0, index = 0; i < phase.planes * (chunks.y - chunks.x);
+             ++i, plane_turn.next()) {
             const Plane& plane = p.plane[phase.first_plane + index];
             if (++index == phase.planes) index = 0;
             unsigned pixels = slots + plane_turn.stage * p.slot_bytes + across * 128;
@@ -251,7 +272,36 @@ __global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
             release(stages.empty[turn.before()]);
             release(planes.empty[plane_turn.before()]);
         }
-        Part::store(of, !fresh, staging, 1 + consumer, y, bias, p, box,
-                    (box.channel * CHANNELS + consumer % CHANNELS) * 64, across);
+        int channel = (box.channel * CHANNELS + consumer % CHANNELS) * 64;
+        if constexpr (SPLITS == 1) {
+            Part::store(of, !fresh, staging, 1 + consumer, y, epilogue, p, box, channel, across);
+        } else {
+            if (fresh) memset(of, 0, sizeof of);
+            float all[Shares::MINE][4];
+            unsigned char* beside =
+                start + STAGES * STAGE + PLANES * p.slot_bytes + CONSUMERS * Part::BYTES;
+            shares.add(of, all, reinterpret_cast<float4*>(Shares::REPLACES ? start : beside));
+            Part::store(all, true, staging, 1 + consumer, y, epilogue, p, box, channel,
+                        across + Shares::first() * 8);
+        }
     }
+}
+
+template <class T, int CHANNELS, int POSITIONS, int BN, int PLANES, int STAGES, int RESIDENT,
+          int SPLITS, bool BACK, bool LAST>
+__global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
+    tma(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight,
+        const T* bias, T* y, const __grid_constant__ Boxes p) {
+    convolve_boxes<T, CHANNELS, POSITIONS, BN, PLANES, STAGES, RESIDENT, SPLITS, BACK, LAST>(
+        x, weight, BiasEpilogue<T>{bias}, y, p);
+}
+
+// The same with a norm, a residual and ReLU.
+template <class T, class Statistic, class Parameter, int CHANNELS, int POSITIONS, int BN,
+          int PLANES, int STAGES, int RESIDENT, int SPLITS, bool BACK, bool LAST>
+__global__ void __launch_bounds__(128 + CHANNELS * POSITIONS * 128, RESIDENT)
+    fused_tma(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight, FUSED,
+              T* y, const __grid_constant__ Boxes p) {
+    convolve_boxes<T, CHANNELS, POSITIONS, BN, PLANES, STAGES, RESIDENT, SPLITS, BACK, LAST>(
+        x, weight, OF_FUSED(y), y, p);
 }

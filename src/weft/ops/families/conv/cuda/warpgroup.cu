@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     }
     barrier_sync<256>(1);  // both have read the last stages: the results take their place
     y += (long long)blockIdx.z * p.target_c * p.target[1];
-    if (bias) bias += blockIdx.z * p.target_c;
+    BiasEpilogue<T> epilogue = BiasEpilogue<T>{bias}.from(blockIdx.z * p.target_c);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float* mine = memory + warp * writing<T, 16, BN>();
     long long* offsets = reinterpret_cast<long long*>(mine);
@@ -98,6 +98,7 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
                                   window.w.out(pixel.j) * p.target[3]
                             : -1;
     }
-    if (p.target[1] == 1) write_channels<16, BN>(tile.of, mine + 32, offsets, y, bias, p, channel);
-    else write_pixels<16, BN>(tile.of, mine + 32, offsets, y, bias, p, channel);
+    if (p.target[1] == 1)
+        write_channels<16, BN>(tile.of, mine + 32, offsets, y, epilogue, p, channel);
+    else write_pixels<16, BN>(tile.of, mine + 32, offsets, y, epilogue, p, channel);
 }

@@ -11,6 +11,7 @@ from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
 from weft.ops.families.conv.tma.boxes import CHUNK, ROW, SLOT, TileBox
+from weft.ops.families.matmul.pipelined_model import MOST_SHARES, SHARE, SPLIT
 
 ROWS = 64
 """Channels of the target that a warpgroup has."""
@@ -26,12 +27,14 @@ class WarpgroupShape(NamedTuple):
 
     widest  positions of a warpgroup, at most: the registers of a thread at launch, 65,536 for all
             threads of an SM, hold the results of a product
+    splits  blocks of a cluster that share the source channels of a tile
     """
 
     channels: int
     positions: int
     resident: int
     widest: int
+    splits: int = 1
 
     @property
     def consumers(self) -> int:
@@ -47,7 +50,19 @@ class WarpgroupShape(NamedTuple):
         return self.channels * ROWS * ROW
 
     def staging(self, width: int) -> int:
-        return self.consumers * (PART[self.resident] + 4 * width)
+        """Bytes through which results are stored, and of shares that other blocks give."""
+        shares = self.shares(width)
+        beside = shares if shares <= MOST_SHARES else 0
+        return self.consumers * (PART[self.resident] + 4 * width // self.splits) + beside
+
+    def shares(self, width: int) -> int:
+        """Bytes that other blocks of a cluster give; many replace the rings: see shares.cuh."""
+        return 4 * ROWS * self.consumers * width * (self.splits - 1) // self.splits
+
+    def width(self, positions: int) -> int:
+        """Columns of a warpgroup's results: whole shares."""
+        unit = 8 * self.splits
+        return cdiv(cdiv(positions, self.positions), unit) * unit
 
 
 SHAPES = (
@@ -88,7 +103,7 @@ def rings(
     made: list[tuple[float, Rings]] = []
     for planes in range(2, MOST_PLANES + 1):
         stages = min(MOST_STAGES, (room - planes * slot) // shape.stage)
-        if stages >= 2:
+        if stages >= 2 and planes * slot + stages * shape.stage >= shape.shares(width):
             shared = SLOT + shape.staging(width) + planes * slot + stages * shape.stage
             ahead = min((planes - 1) * load.taps / load.planes, stages - 1)
             made.append((ahead, Rings(planes, stages, shared)))
@@ -125,6 +140,8 @@ RATES = Rates(
     clock=1.755e9, width=0.5, reach=0.97, shared=120.0, l2=32.0, step=40.0, least=440.0,
     start=3.8e-6, store=(600.0, 12.8),
 )  # fmt: skip
+SPLITS = (1, 2, 4, 8)
+"""Blocks of a cluster that share the source channels of a tile."""
 SHARING = 1.15
 """Factor on the time of blocks that share an SM: they compete for what arrives."""
 
@@ -142,4 +159,5 @@ def seconds(
     arrives = sharing * (load.planes * tile.plane * ROW + load.taps * shape.stage)
     one = max(load.taps * step, arrives / r.l2) + r.store[0] + r.store[1] * width
     one *= SHARING if sharing > 1 else 1.0
-    return r.start + cdiv(works, sharing * gpu.sms) * one / r.clock
+    joining = SPLIT + SHARE * shape.shares(width) if shape.splits > 1 else 0.0
+    return r.start + cdiv(works, sharing * gpu.sms) * one / r.clock + joining

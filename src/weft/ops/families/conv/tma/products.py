@@ -13,8 +13,9 @@ from weft.ops.core.plan import Buffer, Layout, Plan, Step
 from weft.ops.families.conv.geometry import dense
 from weft.ops.families.conv.job import ConvJob, Tensor
 from weft.ops.families.elementwise.copies import contiguous
+from weft.ops.families.matmul import pipelined
 from weft.ops.families.matmul.matmul import candidates_of
-from weft.ops.families.matmul.product import Bias, Operand, Product
+from weft.ops.families.matmul.product import Bias, Epilogue, Operand, Product
 
 HALVES = (torch.float16, torch.bfloat16)
 MOST = 6
@@ -48,7 +49,10 @@ def windows(job: ConvJob, request: Request, back: bool) -> list[Candidate]:
             1, g.n * pixels, rows, depth, x, left, bias, rows, 1, 0, job.out,
             inputs=len(request.inputs),
         )  # fmt: skip
-    elif images:  # channels times pixels of each image
+        if job.fused:
+            epilogue = Epilogue("conv/fused_products.cu", *job.fused)
+            return pipelined.candidates(replace(made, bias=None, epilogue=epilogue), job.gpu)
+    elif images and not job.fused:  # channels times pixels of each image
         batch, channel = job.first.images.strides[:2]
         x = Operand(job.first.pointer, 1, channel, batch, job.first.images.aligned)
         bias = Bias(job.bias, 0, 1, 0) if job.bias else None

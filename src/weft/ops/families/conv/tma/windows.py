@@ -23,6 +23,7 @@ from weft.ops.families.conv.tma import model
 from weft.ops.families.conv.tma.boxes import CHUNK, Boxes, Directions, TileBox
 from weft.ops.families.conv.tma.model import Load, Rings, WarpgroupShape
 from weft.ops.families.conv.tma.wide_windows import widened
+from weft.ops.families.matmul.pipelined_model import CLUSTERS
 
 CAPABILITY = (9, 0)
 SWIZZLE_128, L2_128 = 3, 2
@@ -86,7 +87,7 @@ def _widened(job: ConvJob) -> WindowOperands | None:
     return WindowOperands(job, directions, x, filters, prepare, buffers, made.cost)
 
 
-def windows(job: ConvJob, back: bool, most: int = 4) -> list[Candidate]:
+def windows(job: ConvJob, back: bool, most: int = 4, most_split: int = 2) -> list[Candidate]:
     """Candidates of the forward pass, or of the backward pass to the data."""
     g, gpu = job.geometry, job.gpu
     if gpu.capability != CAPABILITY or job.out.dtype not in KINDS or g.groups > 1:
@@ -97,10 +98,14 @@ def windows(job: ConvJob, back: bool, most: int = 4) -> list[Candidate]:
         g, view = job.thinned(job.first)
         job = replace(job, geometry=g, first=view)
     ways = [_packed(job, back), None if back else _widened(job)]
-    return cheapest((c for way in ways if way for c in _candidates(way)), most)
+    found = []
+    for splits, count in ((model.SPLITS[:1], most), (model.SPLITS[1:], most_split)):
+        found += cheapest((c for way in ways if way for c in _candidates(way, splits)), count)
+    return found
 
 
-def _candidates(way: WindowOperands) -> Iterator[Candidate]:
+def _candidates(way: WindowOperands, every: tuple[int, ...]) -> Iterator[Candidate]:
+    """Candidates for each number of blocks of a cluster."""
     job, directions, gpu = way.job, way.directions, way.job.gpu
     if not directions.fits():
         return
@@ -113,29 +118,36 @@ def _candidates(way: WindowOperands) -> Iterator[Candidate]:
     for shape in model.SHAPES:
         tiles_c = cdiv(way.rows, model.ROWS * shape.channels)
         for tile in directions.tiles(shape.widest * shape.positions):
-            width = cdiv(cdiv(tile.positions, shape.positions), 8) * 8
-            rings = model.rings(shape, tile, width, load, gpu)
-            if rings is None:
-                continue
             w, h, n = directions.works(tile)
             works = tiles_c * w * h * n * phases
-            busy = model.seconds(shape, tile, width, works, load, gpu)
-            cost = job.cost + way.cost + gpu.launch + max(busy, moved / gpu.bandwidth)
-            name = (
-                f"boxes of {tile.w} x {tile.h} x {tile.n}, {model.ROWS * shape.channels} "
-                f"channels by {shape.resident}"
-            )
-            why = f"{works} tiles for {gpu.sms} SMs, {rings.planes} planes"
-            build = functools.partial(_plan, way, shape, tile, width, rings)
-            yield Candidate(name, cost, why, build)
+            for splits in every:
+                one = shape._replace(splits=splits)
+                width = one.width(tile.positions)
+                # Blocks that would have no SM of their own, or no source channels, are no help.
+                most = min(gpu.sms * CLUSTERS[splits] // works, way.chunks) if splits > 1 else 1
+                if splits > most or width > shape.widest:
+                    continue
+                part = Load(load.planes / splits, load.taps / splits)
+                rings = model.rings(one, tile, width, part, gpu)
+                if rings is None:
+                    continue
+                busy = model.seconds(one, tile, width, works * splits, part, gpu)
+                cost = job.cost + way.cost + gpu.launch + max(busy, moved / gpu.bandwidth)
+                name = (
+                    f"boxes of {tile.w} x {tile.h} x {tile.n}, {model.ROWS * shape.channels} "
+                    f"channels by {shape.resident}"
+                )
+                name += f", source in {splits}" if splits > 1 else ""
+                why = f"{works} tiles for {gpu.sms} SMs, {rings.planes} planes"
+                build = functools.partial(_plan, way, one, tile, width, rings)
+                yield Candidate(name, cost, why, build)
 
 
 def _kernel(
     job: ConvJob, back: bool, shape: WarpgroupShape, width: int, rings: Rings, last: bool
 ) -> Kernel:
-    words = (*shape[:2], width, rings.planes, rings.stages, shape.resident, back, last)
-    name = source.template("tma", source.ctype(job.out.dtype), *words)
-    return source.kernel("conv/tma.cu", name, **Boxes.define())
+    words = (*shape[:2], width, rings.planes, rings.stages, shape.resident, shape.splits)
+    return source.kernel("conv/tma.cu", job.kernel("tma", *words, back, last), **Boxes.define())
 
 
 def image_map(
@@ -181,7 +193,7 @@ def _plan(
     args = (
         image_map(way.x, source_shape, dtype, (*directions.box(tile), tile.n), steps),
         weight_map(way.weights, g, dtype, CHUNK if back else model.ROWS * shape.channels),
-        job.bias,
+        *job.epilogue,
         job.result.pointer,
         directions.problem(tile, tiles_c, width * shape.positions, way.chunks, target, strides),
     )
@@ -189,5 +201,7 @@ def _plan(
     # A block for an SM has no more neighbours than the rounds need: an idle SM leaves others power.
     slots = gpu.sms * shape.resident
     blocks = min(works, slots) if shape.resident > 1 else cdiv(works, cdiv(works, slots))
-    step = Step(kernel, (blocks,), (shape.threads,), args, rings.shared, early=True)
+    blocks = works * shape.splits if shape.splits > 1 else blocks
+    cluster = (shape.splits,) if shape.splits > 1 else None
+    step = Step(kernel, (blocks,), (shape.threads,), args, rings.shared, cluster, early=True)
     return job.plan(*way.prepare(), step, scratch=way.buffers)

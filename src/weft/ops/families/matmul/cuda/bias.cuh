@@ -46,6 +46,11 @@ struct TileBias {
             __syncwarp();
         }
     }
+    // What is stored at `at` for results that were rounded.
+    template <int N>
+    __device__ Vector<T, N> stored(const T* at, const Vector<T, N>& v) const {
+        return v;
+    }
     // Adds it to results of columns from `offset` of the part on, which starts at (r0, c0) of C.
     __device__ void add(float (&value)[4], const Problem& p, int r0, int c0, int offset) const {
         if constexpr (KIND == COLUMN_BIAS) {

@@ -45,6 +45,14 @@ struct Results {
     using T = T_;
     static constexpr bool TRANSPOSED = TRANSPOSED_, WHOLE = WHOLE_;
     static constexpr int ACTIVATION = ACTIVATION_, BIAS = BIAS_;
+    // What kernels are given to complete results, that of a product of the batch, and what a warp
+    // does with it.
+    using Given = const T*;
+    static __device__ Given of_batch(Given bias, int batch, const Problem& p) {
+        return bias + batch * p.batch_bias;
+    }
+    template <int COLUMNS>
+    using Tile = TileBias<T, BIAS, COLUMNS>;
 };
 
 // How the sums of a tile are made: by the tensor cores alone. A product with other sums has a
@@ -105,8 +113,8 @@ __device__ void multiply_in_parts(Tile& tile, unsigned ring, typename Tile::Ring
 // BOXES.
 template <class S, class R, class Sums>
 __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
-                               const TensorMap& to_boxes, const typename R::T* bias,
-                               typename R::T* C, const Problem& p, Sums& sums) {
+                               const TensorMap& to_boxes, typename R::Given bias, typename R::T* C,
+                               const Problem& p, Sums& sums) {
     using T = typename R::T;
     using G = typename Sums::Tile;
     using Shares = typename S::Shares;
@@ -168,7 +176,7 @@ __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
     constexpr int BIASES = R::BIAS == ROW_BIAS ? S::DOWN : 1;
     int consumer = warpgroup_index(), warp = threadIdx.x / 32;
     G tile;
-    TileBias<T, R::BIAS, MINE * 8> added[BIASES];
+    typename R::template Tile<MINE * 8> added[BIASES];
     constexpr int STAGED = S::BOXES ? 16 * S::BN : Stored::ELEMENTS;  // for a warp
     T* staging = reinterpret_cast<T*>(room + Sums::BYTES);
     T* bias_columns = staging + S::WARPS * STAGED;
@@ -182,7 +190,7 @@ __device__ void multiply_tiles(const OperandMaps& A, const OperandMaps& B,
         Work work = Work::number<S::BM, S::BN>(walk.at, p);
         int row = work.row + (S::TURNS ? warp % 4 : warp) * 16,
             column = work.column + (S::SPLITS > 1 ? Shares::first() * 8 : 0);
-        const T* from = bias + work.batch * p.batch_bias;
+        typename R::Given from = R::of_batch(bias, work.batch, p);
 #pragma unroll
         for (int i = 0; i < BIASES; ++i) added[i].fetch(from, columns, p, row + i * 64, column);
         sums.fetch(p, work, row, column);

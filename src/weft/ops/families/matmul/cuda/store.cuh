@@ -151,7 +151,7 @@ struct ResultStore {
             }
         }
         __syncwarp();
-        write<COUNT * 8>(mine, C, p, r0, c0 + first * 8);
+        write<COUNT * 8>(mine, C, bias, p, r0, c0 + first * 8);
     }
     template <class Bias>
     static __device__ void round(unsigned* words, const float (&of)[4], const Bias& bias,
@@ -163,17 +163,19 @@ struct ResultStore {
             words[half] = pack<T>(short_activated<ACTIVATION>(value[half * 2]),
                                   short_activated<ACTIVATION>(value[half * 2 + 1]));
     }
-    template <int COLUMNS>
-    static __device__ void write(const T* mine, T* C, const Problem& p, int r0, int c0) {
+    // `bias` has the last word on vectors; other rows are stored as they are.
+    template <int COLUMNS, class Bias>
+    static __device__ void write(const T* mine, T* C, const Bias& bias, const Problem& p, int r0,
+                                 int c0) {
         int lane = lane_index();
         if constexpr (TRANSPOSED && WHOLE) {
             T* to = C + r0 + c0 * p.column_c;
 #pragma unroll
             for (int n = lane; n < COLUMNS * 2; n += 32) {
                 int column = n / 2, row = n % 2 * 8;
+                T* at = to + column * p.column_c + row;
                 if (c0 + column < p.N && r0 + row < p.M)
-                    store_whole(to + column * p.column_c + row,
-                                load<8>(mine + column * PITCH + row));
+                    store_whole(at, bias.stored(at, load<8>(mine + column * PITCH + row)));
             }
         } else if constexpr (TRANSPOSED) {
             store_rows_anywhere<16, PITCH>(mine, C + r0 + c0 * p.column_c, p.column_c,
@@ -183,9 +185,9 @@ struct ResultStore {
 #pragma unroll
             for (int n = lane; n < 16 * VECTORS; n += 32) {
                 int row = n / VECTORS, column = n % VECTORS * 8;
+                T* at = C + (r0 + row) * p.row_c + c0 + column;
                 if (r0 + row < p.M && c0 + column < p.N)
-                    store_whole(C + (r0 + row) * p.row_c + c0 + column,
-                                load<8>(mine + row * PITCH + column));
+                    store_whole(at, bias.stored(at, load<8>(mine + row * PITCH + column)));
             }
         } else {
             store_rows_anywhere<WIDTH, PITCH>(mine, C + r0 * p.row_c + c0, p.row_c,

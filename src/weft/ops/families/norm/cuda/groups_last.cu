@@ -4,6 +4,7 @@
 //   y = (x - mean) * rstd * w + b
 //   dx = rstd * (g - mean(g) - z * mean(g * z)), with g = dy * w and z = (x - mean) * rstd
 //   dw = sum of dy * z, db = sum of dy over the places of a channel
+// SILU: the result is silu(y), and dy is first multiplied by its slope at y.
 #include <weft/block.cuh>
 #include <weft/convert.cuh>
 #include <weft/early_launch.cuh>
@@ -12,6 +13,14 @@
 using namespace weft;
 
 STRUCT_GROUPSLAST;  // groups_last.py declares it
+
+__device__ inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+
+// The slope of silu at x.
+__device__ inline float silu_slope(float x) {
+    float gate = sigmoid(x);
+    return gate * (1 + x * (1 - gate));
+}
 
 // The groups and places of a block.
 struct Block {
@@ -50,6 +59,24 @@ struct Own {
         at = (threadIdx.x - row * wide) * V;
     }
     __device__ bool active() const { return row < deep; }
+};
+
+// The slope of what follows a norm, of the channels of a thread; 1 without SILU.
+template <class W, int V, bool SILU>
+struct Affine {
+    float weight[SILU ? V : 1], bias[SILU ? V : 1];
+
+    __device__ Affine(const W* w, const W* b, int channel, bool active) {
+#pragma unroll
+        for (int j = 0; j < V && SILU; j++) {
+            weight[j] = w && active ? to<float>(w[channel + j]) : 1;
+            bias[j] = b && active ? to<float>(b[channel + j]) : 0;
+        }
+    }
+    __device__ float slope(float z, int j) const {
+        if constexpr (SILU) return silu_slope(fmaf(z, weight[j], bias[j]));
+        return 1;
+    }
 };
 
 // Calls `use(place, vectors)` for the places of a thread with a vector of each tensor. Loads of
@@ -152,7 +179,7 @@ __global__ void __launch_bounds__(Block::THREADS)
 }
 
 // y, and mean and rstd of each group if they are wanted.
-template <class T, class W, int V>
+template <class T, class W, int V, bool SILU>
 __global__ void __launch_bounds__(Block::THREADS)
     apply_groups(const T* x, const W* w, const W* b, const float2* sums, const float* shifts, T* y,
                  float* mean, float* rstd, const GroupsLast p, float eps) {
@@ -188,18 +215,20 @@ __global__ void __launch_bounds__(Block::THREADS)
     for_places<V, 1>(block, own, p, {x}, [&](int place, const Vector<T, V>(&v)[1]) {
         Vector<T, V> made;
 #pragma unroll
-        for (int j = 0; j < V; j++)
-            made[j] = to<T>(fmaf(to<float>(v[0][j]) - shift[j] - middle[j], factor[j], bias[j]));
+        for (int j = 0; j < V; j++) {
+            float f = fmaf(to<float>(v[0][j]) - shift[j] - middle[j], factor[j], bias[j]);
+            made[j] = to<T>(SILU ? f * sigmoid(f) : f);
+        }
         store(y + block.element(place, p) + own.at, made);
     });
 }
 
 // partial[0][sample, part][channel] of dy * z, partial[1] of dy; sums[group][part] of both, each
 // with the weight of its channel.
-template <class T, class W, int V>
+template <class T, class W, int V, bool SILU>
 __global__ void __launch_bounds__(Block::THREADS)
-    sum_gradients(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
-                  float* partial, float2* sums, const GroupsLast p) {
+    sum_gradients(const T* dy, const T* x, const W* w, const W* b, const float* mean,
+                  const float* rstd, float* partial, float2* sums, const GroupsLast p) {
     extern __shared__ __align__(16) unsigned char memory[];
     auto* pairs = reinterpret_cast<float2*>(memory);
     take_turn();
@@ -207,6 +236,7 @@ __global__ void __launch_bounds__(Block::THREADS)
     Own<V> own(p);
     float2 mine[V] = {};
     float middle[V], scale[V];
+    Affine<W, V, SILU> affine(w, b, block.first + own.at, own.active());
 #pragma unroll
     for (int j = 0; j < V; j++)
         if (own.active()) {
@@ -216,7 +246,8 @@ __global__ void __launch_bounds__(Block::THREADS)
     for_places<V, 2>(block, own, p, {dy, x}, [&](int, const Vector<T, V>(&v)[2]) {
 #pragma unroll
         for (int j = 0; j < V; j++) {
-            float g = to<float>(v[0][j]), z = (to<float>(v[1][j]) - middle[j]) * scale[j];
+            float z = (to<float>(v[1][j]) - middle[j]) * scale[j];
+            float g = to<float>(v[0][j]) * affine.slope(z, j);
             mine[j].x += g * z, mine[j].y += g;
         }
     });
@@ -238,10 +269,10 @@ __global__ void __launch_bounds__(Block::THREADS)
     }
 }
 
-template <class T, class W, int V>
+template <class T, class W, int V, bool SILU>
 __global__ void __launch_bounds__(Block::THREADS)
-    gradients_of_groups(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
-                        const float2* sums, T* dx, const GroupsLast p) {
+    gradients_of_groups(const T* dy, const T* x, const W* w, const W* b, const float* mean,
+                        const float* rstd, const float2* sums, T* dx, const GroupsLast p) {
     extern __shared__ __align__(16) unsigned char memory[];
     auto* found = reinterpret_cast<float2*>(memory);  // of a group: means of g * z and of g
     take_turn();
@@ -256,6 +287,7 @@ __global__ void __launch_bounds__(Block::THREADS)
     __syncthreads();
     float middle[V], scale[V], weight[V];
     float2 means[V];
+    Affine<W, V, SILU> affine(w, b, block.first + own.at, own.active());
 #pragma unroll
     for (int j = 0; j < V; j++)
         if (own.active()) {
@@ -268,8 +300,8 @@ __global__ void __launch_bounds__(Block::THREADS)
         Vector<T, V> made;
 #pragma unroll
         for (int j = 0; j < V; j++) {
-            float g = to<float>(v[0][j]) * weight[j];
             float z = (to<float>(v[1][j]) - middle[j]) * scale[j];
+            float g = to<float>(v[0][j]) * affine.slope(z, j) * weight[j];
             made[j] = to<T>(scale[j] * (g - means[j].y - z * means[j].x));
         }
         store(dx + block.element(place, p) + own.at, made);
