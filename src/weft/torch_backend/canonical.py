@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from weft.ops.core import library
+from weft.ops.families.join.kernels import MOST
+from weft.torch_backend.functions import FLOATS
 from weft.torch_backend.writer import Writer
 
 aten = torch.ops.aten
@@ -26,6 +29,7 @@ _FILLED: dict[Any, Callable[[Node], Any]] = {
     aten.ones.default: lambda n: 1,
 }
 """Operations whose elements are one number, and how to find it."""
+_JOINS = (aten.cat.default, aten.stack.default)
 
 
 def canonical(graph: Graph) -> None:
@@ -43,8 +47,36 @@ def canonical(graph: Graph) -> None:
             graph.erase_node(node)
         elif node.target is aten.clone.default:
             _stack_permuted(graph, node)
+    for node in list(graph.nodes):
+        if node.target in _JOINS:
+            _join_tensors(graph, node, new=node.target is aten.stack.default)
     _join_items(graph)
     graph.eliminate_dead_code()
+
+
+def _join_tensors(graph: Graph, node: Node, new: bool) -> None:
+    """Join tensors by weft's op, where its result has the memory order of PyTorch's."""
+    tensors, dim = node.args[0], node.args[1] if len(node.args) > 1 else 0
+    if not isinstance(tensors, list | tuple) or not 1 < len(tensors) <= MOST:
+        return
+    values = [n.meta["val"] for n in (*tensors, node)]
+    same = len({v.dtype for v in values}) == 1 and values[0].dtype in FLOATS
+    sizes = [s for v in values for s in v.shape]
+    if (
+        not same
+        or len({v.dim() for v in values[:-1]}) > 1
+        or not all(type(s) is int for s in sizes)
+    ):
+        return  # torch.cat passes over empty tensors of one dimension
+    library.function(f"cat_{len(tensors)}")
+    op = getattr(torch.ops.weft, f"cat_{len(tensors)}").default
+    with graph.inserting_before(node):
+        made = Writer(graph)(op, *tensors, dim, new)
+    if made.meta["val"].stride() == node.meta["val"].stride():
+        node.replace_all_uses_with(made)
+        graph.erase_node(node)
+    else:
+        graph.erase_node(made)
 
 
 def _is_same(node: Node) -> bool:

@@ -45,8 +45,8 @@ def precision(x: Any) -> str:
 
 
 # ---- products ----------------------------------------------------------------------------------
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    return library.call("linear")(input, weight, bias, "", precision(input))
+def linear(input: Any, weight: Any, bias: Any = None, activation: str = "") -> Any:
+    return library.call("linear")(input, weight, bias, activation, precision(input))
 
 
 def matmul(input: Any, other: Any) -> Any:

@@ -1,7 +1,8 @@
 """Replace several calls of a graph by one op that computes them together.
 
 A norm of a sum, batch norm with ReLU, the gated activation of a packed tensor, and the loss of a
-linear layer: a pass over memory less each. rotary.py has rotary embeddings.
+linear layer: a pass over memory less each. rotary.py has rotary embeddings, convolutions.py what
+follows a convolution.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, Node
-from torch.nn import functional as F
 
 from weft.ops.core import library
 from weft.torch_backend import functions
-from weft.torch_backend.patterns import rotary
+from weft.torch_backend.patterns import convolutions, rotary
 from weft.torch_backend.patterns.changes import changed
+from weft.torch_backend.patterns.convolutions import RELUS, SUMS
+from weft.torch_backend.patterns.epilogues import ACTIVATIONS, SILUS, activation, swish
 from weft.torch_backend.patterns.halves import half_of
+from weft.torch_backend.patterns.nodes import alike, arguments, value_of
 
-_SUMS = (operator.add, torch.add, "add")
-_RELUS = (F.relu, torch.relu, "relu", "relu_", torch.relu_)
 _PRODUCTS = (operator.mul, torch.mul, "mul")
-_SILUS = (F.silu,)
 _FLATS = ("flatten", torch.flatten, "view", "reshape", torch.reshape)
 """Calls that join the leading dimensions of logits."""
 
@@ -116,33 +116,14 @@ def join(graph: Graph) -> Counter[str]:
         name = pattern(graph, node) if pattern is not None else ""
         if name:
             found[name] += 1
+    if pairs := convolutions.join(graph, batch_norm_relu):
+        found["conv_fused"] = pairs
     if pairs := rotary.join(graph):
         found["rotary"] = pairs
     return found
 
 
-def _value(node: Any) -> Any:
-    return node.meta.get("example_value") if isinstance(node, Node) else None
-
-
-def _alike(*nodes: Any) -> bool:
-    """True if all values are tensors of one shape, dtype and device."""
-    values = [_value(n) for n in nodes]
-    if not all(isinstance(v, torch.Tensor) for v in values):
-        return False
-    first = values[0]
-    return all(
-        v.shape == first.shape and v.dtype is first.dtype and v.device == first.device
-        for v in values
-    )
-
-
-def _arguments(node: Node, *names: str) -> dict[str, Any]:
-    """The arguments of a call of a function with these parameters."""
-    return dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
-
-
-def _is_sum(node: Any, targets: tuple[Any, ...] = _SUMS) -> bool:
+def _is_sum(node: Any, targets: tuple[Any, ...] = SUMS) -> bool:
     return (
         isinstance(node, Node)
         and node.op in ("call_function", "call_method")
@@ -155,7 +136,7 @@ def _is_sum(node: Any, targets: tuple[Any, ...] = _SUMS) -> bool:
 def _norm_of_sum(fused: Callable[..., Any]) -> Callable[[Graph, Node], str]:
     def replaced(graph: Graph, node: Node) -> str:
         total = node.args[0] if node.args else node.kwargs.get("input")
-        if not _is_sum(total) or not _alike(node, total, *total.args):
+        if not _is_sum(total) or not alike(node, total, *total.args):
             return ""
         if changed(total, node) or any(map(_drops, total.args)):
             return ""  # dropout and the sum are one kernel: less than dropout alone and the op
@@ -182,7 +163,7 @@ def _drops(node: Any) -> bool:
     """True if a value is the result of dropout, which nothing else reads."""
     if not isinstance(node, Node) or node.target is not functions.dropout or len(node.users) > 1:
         return False
-    given = _arguments(node, "input", "p", "training", "inplace")
+    given = arguments(node, "input", "p", "training", "inplace")
     return bool(given.get("training", True) and given.get("p", 0.5))
 
 
@@ -194,13 +175,13 @@ def _relu(graph: Graph, node: Node) -> str:
         return ""
     residual = None
     norm = before
-    if _is_sum(before, (*_SUMS, operator.iadd)):
+    if _is_sum(before, (*SUMS, operator.iadd)):
         norm, residual = before.args
         if not _is_norm(norm) and before.target is not operator.iadd:
             norm, residual = residual, norm
     if not _is_norm(norm) or (before is not norm and len(norm.users) > 1):
         return ""
-    if not _alike(node, norm, norm.args[0], *([] if residual is None else [residual])):
+    if not alike(node, norm, norm.args[0], *([] if residual is None else [residual])):
         return ""
     # Of the calls between, the sum itself changes the result of the norm, which no other reads.
     if before is norm and changed(norm, node):
@@ -232,15 +213,15 @@ def _gate(graph: Graph, node: Node) -> str:
     if len(node.args) != 2 or node.kwargs:
         return ""
     for gate, up in (node.args, node.args[::-1]):
-        if not isinstance(gate, Node) or gate.target not in _SILUS or len(gate.users) > 1:
+        if not isinstance(gate, Node) or gate.target not in SILUS or len(gate.users) > 1:
             continue
         halves = half_of(gate.args[0] if gate.args else None), half_of(up)
         if None in halves or any(gate.kwargs.values()) or len(gate.args) > 1:
             continue
         (packed, first), (same, second) = halves  # type: ignore[misc]
-        value = _value(packed)
+        value = value_of(packed)
         fits = packed is same and (first, second) == (0, 1) and value.requires_grad
-        if not fits or value.dtype not in functions.FLOATS or _value(node).dtype != value.dtype:
+        if not fits or value.dtype not in functions.FLOATS or value_of(node).dtype != value.dtype:
             continue
         if changed(packed, node):
             continue
@@ -254,7 +235,7 @@ def _gate(graph: Graph, node: Node) -> str:
 
 
 def _loss(graph: Graph, node: Node) -> str:
-    given = _arguments(
+    given = arguments(
         node, "input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction",
         "label_smoothing",
     )  # fmt: skip
@@ -265,10 +246,10 @@ def _loss(graph: Graph, node: Node) -> str:
         logits = logits.args[0]
     if not isinstance(logits, Node) or len(logits.users) > 1:
         return ""
-    target, value = _value(given["target"]), _value(logits)
+    target, value = value_of(given["target"]), value_of(logits)
     if logits.target is not functions.linear or given.get("weight") is not None:
         return ""
-    last = _value(given["input"])
+    last = value_of(given["input"])
     if last.dim() != 2 or last.shape[-1] != value.shape[-1] or target.is_floating_point():
         return ""
     reduction = given.get("reduction", "mean")
@@ -291,11 +272,17 @@ def _loss(graph: Graph, node: Node) -> str:
     return "linear_cross_entropy"
 
 
+def _rectified(graph: Graph, node: Node) -> str:
+    return _relu(graph, node) or activation(graph, node)
+
+
 _PATTERNS: dict[Any, Callable[[Graph, Node], str]] = {
+    **dict.fromkeys(ACTIVATIONS, activation),
     functions.layer_norm: _norm_of_sum(add_layer_norm),
     functions.rms_norm: _norm_of_sum(add_rms_norm),
     functions.cross_entropy: _loss,
-    **{target: _relu for target in _RELUS},
-    **{target: _gate for target in _PRODUCTS},
+    **dict.fromkeys(RELUS, _rectified),
+    **dict.fromkeys(SILUS, swish),
+    **dict.fromkeys(_PRODUCTS, _gate),
 }
 """The last call of each pattern."""
