@@ -7,8 +7,7 @@
 Shapes are tokens x N x K. A graph launches a layer on one set of weights after another, so that L2
 does not keep them, and graphs of all contenders take turns. Results are compared with float64.
 --candidates N also times the N candidates with the least modelled time, one row for each, so that
-the cost model can be fitted; --untimed adds those of kernels that no GPU has timed yet, which no
-call chooses. --device cpu makes every call once on the simulated GPU, untimed.
+the cost model can be fitted; --device cpu makes every call once on the simulated GPU, untimed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ import weft
 from weft.measure.bench.clocks import driver_version
 from weft.ops.core import library, runner
 from weft.ops.core.choose import Candidate
-from weft.ops.families.quantised.plans import untimed_candidates
 
 Shape = tuple[int, int, int]
 TOKENS = (1, 4, 16, 64, 256)
@@ -108,13 +106,12 @@ def _packed(x: Any, weight: Any, scale: Any) -> tuple[Any, ...]:
     return x, packed, GROUP, both
 
 
-def ranked(tensors: tuple[Any, ...], most: int, untimed: bool) -> list[Candidate]:
+def ranked(tensors: tuple[Any, ...], most: int) -> list[Candidate]:
     """The candidates with the least modelled time."""
     function = library.function("linear_quantised")
     request = function.request(*tensors, None, None)
     choice = function.choice(request)
-    found = [choice.used, *choice.others, *(untimed_candidates(request) if untimed else ())]
-    return sorted(found, key=lambda c: c.cost)[:most]
+    return sorted((choice.used, *choice.others), key=lambda c: c.cost)[:most]
 
 
 def contenders(
@@ -184,7 +181,6 @@ def main() -> None:
     parser.add_argument("--shapes", default="", help="TOKENSxNxK,...")
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--candidates", type=int, default=0, help="that are timed as well")
-    parser.add_argument("--untimed", action="store_true", help="candidates of new kernels, too")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=300, help="nothing is begun after them")
@@ -198,8 +194,7 @@ def main() -> None:
     about["date"] = str(datetime.date.today())
     begun = time.monotonic()
     jobs = [(f, s) for s in shapes_of(given.shapes, given.seed) for f in given.formats.split(",")]
-    most, untimed = given.candidates, given.untimed
-    found = [ranked(operands(*job, given.device), most, untimed) for job in jobs]
+    found = [ranked(operands(*job, given.device), given.candidates) for job in jobs]
     with ThreadPoolExecutor(16) as pool:
         built = iter(list(pool.map(lambda c: c.build(), itertools.chain(*found))))
     for (form, shape), candidates in zip(jobs, found, strict=True):

@@ -21,10 +21,6 @@ OVERHEAD = 1.5e-6
 """Seconds of a kernel beside its launch and its bytes."""
 LATENCY = 0.9e-6
 """Seconds from a load of weights to their arrival, where memory is busy."""
-STREAMED = {4: 6e-12, 8: 9.4e-12}
-"""Seconds of an SM for a weight of `streamed`, by its bits: instructions, counted."""
-STREAMED_X = 3e-12
-"""Seconds of an SM for eight tokens of a weight, divided by the rows of a lane."""
 DOTS_RATE = 1.2e12
 """Products per second of `dots` for eights of weights; one by one they take eight times as long."""
 
@@ -80,15 +76,6 @@ class Skinny(NamedTuple):
         memory = weights * bits / 8 / rate
         work = weights * (self.weight[bits] + self.x[bits] * eights / (2 * pairs))
         return gpu.launch + OVERHEAD + most * max(memory, work) + cdiv(most, at_once) * self.round
-
-    def streamed_time(
-        self, job: QuantisedJob, gpu: Target, tiles: int, weights: int, tokens: int, pairs: int
-    ) -> float:
-        """Modelled seconds of `streamed`, whose SMs have so many tiles of so many weights."""
-        bits, eights = job.weight.format.bits, cdiv(tokens, 8)
-        memory = weights * bits / 8 / (self.memory * gpu.bandwidth / gpu.sms)
-        work = weights * (STREAMED[bits] + STREAMED_X * eights / (2 * pairs))
-        return gpu.launch + OVERHEAD + tiles * max(memory, work) + self.round
 
 
 SKINNY = Skinny(

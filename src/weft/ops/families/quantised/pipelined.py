@@ -95,7 +95,7 @@ def _candidates(
     name += f", {tile.resident} an SM" if tile.resident > 1 else ""
     name += f", K in {tile.splits}" if tile.splits > 1 else ""
     why = f"{works} tiles for {gpu.sms} SMs, {stages} stages"
-    cost = job.copy_time + model.time(tile, job, gpu, stages, order.group)
+    cost = job.copy_time + model.time(tile, job, gpu, order.grouped)
     build = functools.partial(plan, job, tile, order, stages, gpu)
     return [Candidate(f"{name}, pipelined", cost, why, build)]
 

@@ -11,7 +11,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Plan, Step
 from weft.ops.core.target import Target
-from weft.ops.families.quantised import dequantised, model, pipelined, skinny, streamed, tiled
+from weft.ops.families.quantised import dequantised, model, pipelined, skinny, tiled
 from weft.ops.families.quantised.job import QuantisedJob, copied, job_of
 from weft.ops.families.quantised.structs import QuantisedProblem
 
@@ -31,17 +31,9 @@ def candidates(request: Request) -> list[Candidate]:
         return found
     if job.dtype in HALF and gpu.capability >= TENSOR_CORES and job.weight.k % 8 == 0:
         whole = job if job.has_whole_rows else copied(job, request)
-        found += skinny.candidates(whole, gpu) + tiled.candidates(whole, gpu)
+        found += skinny.candidates(whole, gpu)
+        found += pipelined.candidates(whole, gpu) or tiled.candidates(whole, gpu)
     return found + dequantised.candidates(job, request)
-
-
-def untimed_candidates(request: Request) -> list[Candidate]:
-    """Candidates that no GPU has timed yet: no call chooses them, benchmarks/quantised.py does."""
-    job, gpu = job_of(request), request.target
-    if job.dtype not in HALF or job.weight.k == 0 or job.weight.k % 8:
-        return []
-    whole = job if job.has_whole_rows else copied(job, request)
-    return streamed.candidates(whole, gpu) + pipelined.candidates(whole, gpu)
 
 
 def _dots(job: QuantisedJob, gpu: Target) -> Candidate:
