@@ -39,7 +39,6 @@ __global__ void __launch_bounds__(128, 4)
     p.source[0] = (long long)H * W * padded, p.source[1] = 1;
     p.source[2] = W * padded, p.source[3] = padded;
     p.target[0] = (long long)K * H * W, p.target[1] = H * W, p.target[2] = W, p.target[3] = 1;
-    const bf16* no_bias = nullptr;
-    tensor_block<bf16, 64, 64, 128, 32, 32, 3, false, false, false>(xp, wp, no_bias, y, nullptr,
-                                                                    nullptr, p);
+    tensor_block<bf16, 64, 64, 128, 32, 32, 3, false, false, false>(xp, wp, BiasEpilogue<bf16>{}, y,
+                                                                    nullptr, nullptr, p);
 }
