@@ -123,6 +123,16 @@ thread = threading.Thread(target=lambda: in_thread.append(torch.ones(1, device="
 thread.start()
 thread.join()
 assert in_thread == [True]
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+class Ending(threading.Thread):
+    def _bootstrap_inner(self):
+        super()._bootstrap_inner()
+        self.modes = _get_current_function_mode_stack() + _get_current_dispatch_mode_stack()
+ending = Ending()
+ending.start()
+ending.join()
+assert ending.modes == []  # a process that exits while C++ code releases them is aborted
 data = torch.utils.data.TensorDataset(torch.arange(8.0))
 loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, pin_memory=True)
 assert sum(batch[0].to("cuda", non_blocking=True).sum().item() for batch in loader) == 28

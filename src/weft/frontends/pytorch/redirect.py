@@ -8,6 +8,7 @@ assert it. So does PyTorch's Python code for several processes, which compares d
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -66,13 +67,18 @@ def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operation
 
 
 def enter_in_every_thread(*modes: Any) -> None:
-    """Enter modes, which torch keeps per thread, here and in threads that start later."""
+    """Enter modes, which torch keeps per thread, here and in threads that start later.
+
+    A thread leaves them at its end. Otherwise C++ code would release them when the thread is no
+    longer one of Python's, and abort a process that exits at that moment.
+    """
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def bootstrap(thread: threading.Thread) -> None:
-        for mode in modes:
-            mode.__enter__()
-        begin(thread)
+        with contextlib.ExitStack() as entered:
+            for mode in modes:
+                entered.enter_context(mode)
+            begin(thread)
 
     threading.Thread._bootstrap_inner = bootstrap  # type: ignore[attr-defined]
     # Never exited: they are valid until the end of the script.
