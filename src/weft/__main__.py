@@ -11,6 +11,13 @@ from typing import Any
 import weft
 from weft import interrupted
 
+OPTIONS_OF_RUN = {
+    *("--device", "--gpu", "--sanitize", "--schedule", "--autotune", "--show-kernels", "--args"),
+    *("--race-hint", "--no-race-hint", "--printf-from", "--with", "-I", "-D", "-std", "--std"),
+    *("-O", "-l", "-L", "--nvcc", "--cuda", "--gpus", "--procs", "--poison"),
+}
+"""Those of `weft run`; behind the file they may be a mistake, of which the command line warns."""
+
 
 def main() -> None:
     """The command line; Ctrl-C ends it with one line and 130, also while it is imported."""
@@ -21,7 +28,7 @@ def main() -> None:
         if sys.argv[1:] == ["--version"]:  # the command line itself takes longer to import
             print(f"weft {weft.__version__}", flush=True)
             return
-        if sys.argv[1:2] == ["run"] and not (sys.argv[2:] or ["-"])[0].startswith("-"):
+        if sys.argv[1:2] == ["run"] and _has_no_options(sys.argv[2:4]):
             sys.exit(_run(sys.argv[2], sys.argv[3:]))
         from weft.cli import app, ascii
 
@@ -35,6 +42,13 @@ def main() -> None:
         print(f"error: the output cannot be written\n  got: {error.strerror}", file=sys.stderr)
         _silence()
         sys.exit(1)
+
+
+def _has_no_options(words: list[str]) -> bool:
+    """Decide whether `weft run` has a file first, and no option of its own right behind it."""
+    file, after = (*words, "", "")[:2]
+    own = after.partition("=")[0] in OPTIONS_OF_RUN or after[:2] in OPTIONS_OF_RUN
+    return bool(file) and not file.startswith("-") and not own
 
 
 def _run(file: str, arguments: list[str]) -> int:

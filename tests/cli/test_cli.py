@@ -16,9 +16,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import weft
+import weft.__main__ as main
 from limits import PROCESS_SECONDS
-from weft import cache
-from weft.cli import app
+from weft import cache, cli
+from weft.cli import app, misplaced
 from weft.device import driver, jit, models
 from weft.ptx.isa import rows
 from weft.source import nvrtc, toolkit
@@ -75,6 +76,47 @@ def test_every_verb_has_help() -> None:
 
 def test_unknown_verb_is_a_usage_error() -> None:
     assert run("devcies").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "file", "words", "warns"),
+    [
+        ("run", "a.cu", "--sanitize", True),
+        ("run", "a.cu", "--device sim:t4 --gpus=2", True),
+        ("run", "a.cu", "-lcublas -DN=3", True),
+        ("run", "a.py", "--device sim", True),
+        ("run", "a.py", "--device cuda", False),
+        ("run", "a.py", "--gpus 2", False),
+        ("run", "a.cu", "-l 3", False),
+        ("run", "a.cu", "--help", False),
+        ("run", "a.cu", "--sanitize --size 5", False),
+        ("run", "a.cu", "--sanitize data.txt", False),
+        ("debug", "a.cu", "-b 5 -c locals --json", True),
+        ("trace values", "a.cu", "--var x", True),
+    ],
+)
+def test_own_options_behind_the_file_are_named(
+    verb: str, file: str, words: str, warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    misplaced.warn(cli.command(verb), {"file": file, "args": words.split()})
+    said = capsys.readouterr().err
+    assert (words in said) == warns and bool(said) == warns
+
+
+def test_an_option_behind_the_file_is_the_programs(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import sys; print(sys.argv[1:])")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "run", "a.py", "--sanitize"], cwd=tmp_path,
+        capture_output=True, text=True, timeout=PROCESS_SECONDS,
+    )  # fmt: skip
+    assert done.stdout == "['--sanitize']\n"
+    assert "gets --sanitize, because it stands behind a.py" in done.stderr
+
+
+def test_the_short_way_to_a_script_knows_all_options() -> None:
+    names = {n for p in cli.command("run").params for n in (*p.opts, *p.secondary_opts)}
+    others = {"file", "args", *misplaced.COMMON}
+    assert names - others == main.OPTIONS_OF_RUN
 
 
 # ---- devices ---------------------------------------------------------------------------------

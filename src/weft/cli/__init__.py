@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import weft
 from weft import interrupted
-from weft.cli import show, verbs
+from weft.cli import misplaced, show, verbs
 from weft.errors import Error, OutOfMemory
 from weft.tasks.ended import ProgramEnded
 
@@ -52,8 +52,17 @@ def command(name: str) -> Any:
     """The click command of a verb."""
     verb = importlib.import_module(MODULES[name])
     alone = typer.Typer(add_completion=False)
-    alone.command(name, context_settings=getattr(verb, "SETTINGS", None))(verb.run)
+    alone.command(name, cls=_Verb, context_settings=getattr(verb, "SETTINGS", None))(verb.run)
     return get_command(alone)
+
+
+class _Verb(TyperCommand):
+    """One verb."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        if not ctx.allow_interspersed_args:
+            misplaced.warn(self, ctx.params)
+        return super().invoke(ctx)
 
 
 class _Verbs(TyperGroup):
