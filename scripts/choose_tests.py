@@ -4,12 +4,15 @@
     python scripts/choose_tests.py FOLDER --cpu "NAME, CORES"
     pytest -n 2 --record-costs FOLDER --unmeasured
     python scripts/choose_tests.py FOLDER --cpu "NAME, CORES" --add
+    pytest -n 2 --record-costs FOLDER --unmeasured --suite main
+    python scripts/choose_tests.py FOLDER --cpu "NAME, CORES" --main
 
 `main` takes tests by the lines of weft that they add per second, until it has nearly all lines that
 any test runs; then one case of every test function, the cheapest first. `quick` does the same
 within a smaller time. Only lines inside functions count: an import runs the others. `--add` keeps
 what was chosen before, and chooses among the tests of the run alone, by the same rule: they get
-that part of the time which they have of the CPU time of all tests.
+that part of the time which they have of the CPU time of all tests. `--main` does the same after a
+run of `main` alone, which measures no other cases: they stay out of it.
 """
 
 from __future__ import annotations
@@ -173,17 +176,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cpu", required=True, help="its name and number of cores, for the record")
     parser.add_argument("--add", action="store_true", help="keep the choice of other tests")
+    parser.add_argument("--main", action="store_true", help="--add, of a run of `main` alone")
     options = parser.parse_args(arguments)
+    add = options.add or options.main
     measured = read(options.folder)
     if not measured.seconds:
         sys.exit(f"no file seconds.* in {options.folder}: run pytest with --record-costs first")
     replaced = set(map(suites.name, measured.seconds))
-    before = [row for row in suites.recorded() if options.add and _stays(row, replaced)]
+    before = [row for row in suites.recorded() if add and _stays(row, replaced)]
     kept = sum(row["cpu_seconds"] for row in before if "test" in row)
     chosen = {name: choose(measured, part(SUITES[name], measured, kept)) for name in SUITES}
     quick = suites.group(chosen["quick"])
-    partly = suites.partly(chosen["main"], measured.seconds)
-    if options.add:
+    named = suites.stored()["main"] if options.main else {}
+    partly = suites.partly(chosen["main"], measured.seconds, named)
+    if add:
         quick = suites.merge(suites.stored()["quick"], quick, replaced)
         partly = suites.merge(suites.stored()["main"], partly, replaced)
     suites.store(quick, partly)

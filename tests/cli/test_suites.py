@@ -124,6 +124,15 @@ def test_measured_again(stored: Path) -> None:
     assert record()["test_old"]["cpu_seconds"] == 0.6
 
 
+def test_of_a_run_of_main_other_cases_stay_out(stored: Path) -> None:
+    """The measured case is the only one, and not the whole function."""
+    costs = measured(stored, {"test_old[b]": (0.1, [2])})
+    choose_tests.main([str(costs), "--cpu", "some", "--main"])
+    suites.stored.cache_clear()
+    assert suites.stored()["main"]["cli/test_suites.py"] == {"test_old": ["b"]}
+    assert record().keys() == {"test_old", "test_whole"}
+
+
 def test_a_whole_measurement_keeps_nothing(stored: Path) -> None:
     costs = measured(stored, {"test_new": (0.5, [2])})
     choose_tests.main([str(costs), "--cpu", "some"])

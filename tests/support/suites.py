@@ -47,12 +47,16 @@ def group(nodeids: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def partly(main: Iterable[str], everything: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """The cases of `main` of each function that is not whole in it."""
+def partly(
+    main: Iterable[str], everything: Iterable[str], named: Groups
+) -> dict[str, dict[str, list[str]]]:
+    """The cases of `main` of each function that is not whole in it, and of those named."""
     kept = group(main)
     return {
         file: {
-            f: kept.get(file, {}).get(f, []) for f in cases if kept.get(file, {}).get(f) != cases[f]
+            f: kept.get(file, {}).get(f, [])
+            for f in cases
+            if kept.get(file, {}).get(f) != cases[f] or f in named.get(file, {})
         }
         for file, cases in group(everything).items()
     }
