@@ -15,7 +15,8 @@ from weft.torch_backend import ahead, dropouts, norms
 from weft.torch_backend import steps as stepping
 from weft.torch_backend.canonical import canonical
 from weft.torch_backend.delay import delay
-from weft.torch_backend.lower import Placed, is_item, lower, made_by, read_by, size_of
+from weft.torch_backend.lower import Placed, lower
+from weft.torch_backend.operands import is_item, made_by, read_by, size_of
 from weft.torch_backend.report import StepReport
 from weft.torch_backend.steps import AnyStep, Numbers, TorchStep, Values
 
