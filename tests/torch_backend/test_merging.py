@@ -1,4 +1,4 @@
-"""Kernels whose results one other kernel reads are a part of it: fewer launches, the same values."""
+"""Kernels whose results one other kernel reads are a part of it: fewer launches, same values."""
 
 from __future__ import annotations
 
