@@ -11,7 +11,7 @@ from torch.fx import Graph, GraphModule, Node
 from weft.ops.core.native import loaded, trace
 from weft.ops.fuse import table
 from weft.ops.fuse.groups import Apart, FusionGroup, Step
-from weft.torch_backend import ahead, dropouts, norms
+from weft.torch_backend import ahead, dropouts, norms, residuals
 from weft.torch_backend import steps as stepping
 from weft.torch_backend.canonical import canonical
 from weft.torch_backend.delay import delay
@@ -90,6 +90,7 @@ class GraphProgram:
 def lowered(module: GraphModule, apart: Apart | None = None) -> list[Placed]:
     """The steps of a graph, which is brought into another form; `apart` as in `lower`."""
     canonical(module.graph)
+    residuals.add_within(module.graph)
     dropouts.write_out(module.graph)
     norms.write_out(module.graph)
     delay(module.graph)
