@@ -1,4 +1,4 @@
-"""Norms under autocast stay in half precision where their results are converted to it anyway."""
+"""Norms and rotary embeddings under autocast, whose results are converted to half precision."""
 
 from __future__ import annotations
 
@@ -97,3 +97,59 @@ def test_norms_of_halves(case: str, dtype: Any, weights: Any, rules: None) -> No
         backward = steps["backward"]
         at = backward.index(f"weft.{name.removeprefix('add_')}_backward")
         assert "_to_copy" not in backward[:at]  # of what the norm's kernel reads
+
+
+def test_a_norm_of_singles_that_a_sum_reads_as_well(rules: None) -> None:
+    """One kernel writes it in both dtypes, and the sum before it."""
+
+    def function(x: Any, r: Any, w: Any, b: Any) -> Any:
+        normed = F.layer_norm(x + F.linear(r, WIDE.T), (8,), w, b)
+        return F.linear(normed, WIDE).sum(-1, keepdim=True) + normed
+
+    inputs = [normal(2, 3, n, seed=i).requires_grad_() for i, n in enumerate((8, 16))]
+    inputs += [normal(8, seed=i).requires_grad_() for i in (3, 4)]
+    found = []
+    for run in (compiled(function), function):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = run(*inputs)
+        found.append((y, *torch.autograd.grad(y.float().square().mean(), inputs)))
+    for ours, wanted in zip(*found, strict=True):
+        assert ours.dtype is wanted.dtype
+        assert (ours - wanted).float().norm() / wanted.float().norm() < 2e-2
+    (forward,) = (r for r in reports()[-2:] if r.kind == "forward")
+    kernels = [s.name for s in forward.steps if "rsqrt" in s.name]
+    assert len(kernels) == 1 and kernels[0].startswith("add, mean")
+
+
+# ---- rotary embeddings -------------------------------------------------------------------------
+def rotated(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def attended(x: Any, read_again: bool) -> Any:
+    """Attention of queries and keys that angles of float32 have turned."""
+    angles = torch.outer(torch.arange(x.shape[1]).float(), 0.3 ** torch.arange(4).float())
+    cos, sin = (f(torch.cat((angles, angles), -1)) for f in (torch.cos, torch.sin))
+    q, k, v = (F.linear(x, WIDE + i).unflatten(-1, (2, 8)).transpose(1, 2) for i in range(3))
+    q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+    y = F.scaled_dot_product_attention(q, k, v)
+    return y + q if read_again else y
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("read_again", [False, True])
+def test_rotary_embeddings_by_angles_of_float32(dtype: Any, read_again: bool) -> None:
+    """Where only attention reads them, they are turned in half precision, by the op."""
+    x = (normal(2, 6, 8) / 8).requires_grad_()
+    function = lambda x: attended(x, read_again)  # noqa: E731
+    found = []
+    for run in (compiled(function), function):
+        with torch.autocast("cpu", dtype):
+            y = run(x)
+        found.append((y, *torch.autograd.grad(y.float().square().mean(), x)))
+    for ours, wanted in zip(*found, strict=True):
+        assert ours.dtype is wanted.dtype
+        assert (ours - wanted).float().norm() / wanted.float().norm() < 2e-2
+    steps = [s.name for r in reports()[-2:] for s in r.steps]
+    assert ("weft.rotary" in steps) is not read_again

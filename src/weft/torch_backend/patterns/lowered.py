@@ -17,7 +17,10 @@ from weft.torch_backend import functions
 from weft.torch_backend.patterns.nodes import arguments, value_of
 
 HALVES = (torch.float16, torch.bfloat16)
-_READERS = (functions.linear, functions.conv1d, functions.conv2d)
+_READERS = {
+    functions.linear: 1, functions.conv1d: 1, functions.conv2d: 1, functions.attention: 3,
+}  # fmt: skip
+"""Functions whose operands autocast converts, and how many of the first are activations."""
 
 
 def kept(x: Any, *weights: Any) -> AbstractContextManager[Any]:
@@ -79,9 +82,8 @@ def _fit(x: Any, weights: Sequence[Any]) -> bool:
 def is_lowered(node: Node, dtype: torch.dtype) -> bool:
     """True if autocast converts a result to this dtype wherever it is read."""
     return bool(node.users) and all(
-        user.target in _READERS
+        any(a is node for a in user.args[: _READERS.get(user.target, 0)])
         and [n for n in user.all_input_nodes if n is node] == [node]
-        and user.args[0] is node
         and value_of(user).dtype is dtype
         for user in node.users
     )
