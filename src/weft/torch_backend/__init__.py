@@ -9,9 +9,12 @@ cuda_graphs.py  programs as CUDA graphs, by PyTorch's trees of graphs
 writer.py     adds operations to a traced graph
 canonical.py  brings a traced graph into the form that is divided into steps
 norms.py      writes out norms that autocast surrounds with conversions
+residuals.py  adds gradients of residual connections in the kernels of norms
 dropouts.py   writes out dropout beside elementwise operations as a mask of their kernel
 delay.py      moves elementwise operations next to those that read them
 lower.py      graph -> steps, with the values that each of them reads, makes and frees
+merging.py    merges kernels with those that read their results
+operands.py   what steps read and make
 updates.py    inputs that a graph changes: kernels write to them
 ahead.py      compiles the kernels of a graph in several threads
 steps.py      runs one step and writes its row for the C++ code

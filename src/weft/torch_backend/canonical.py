@@ -12,6 +12,7 @@ from torch.fx import Graph, Node
 from weft.ops.core import library
 from weft.ops.families.join.kernels import MOST
 from weft.torch_backend.functions import FLOATS
+from weft.torch_backend.updates import is_elementwise
 from weft.torch_backend.writer import Writer
 
 aten = torch.ops.aten
@@ -47,6 +48,8 @@ def canonical(graph: Graph) -> None:
             graph.erase_node(node)
         elif node.target is aten.clone.default:
             _stack_permuted(graph, node)
+        elif node.target is aten.sum.dim_IntList:
+            _sum_columns(graph, node)
     for node in list(graph.nodes):
         if node.target in _JOINS:
             _join_tensors(graph, node, new=node.target is aten.stack.default)
@@ -77,6 +80,30 @@ def _join_tensors(graph: Graph, node: Node, new: bool) -> None:
         graph.erase_node(node)
     else:
         graph.erase_node(made)
+
+
+def _sum_columns(graph: Graph, node: Node) -> None:
+    """Sum by weft's op what a fused kernel would copy first, since its rows are not contiguous.
+
+    Such as the pixels of images with the channels last.
+    """
+    x, dims = node.args[:2]
+    if not isinstance(x, Node) or not isinstance(dims, list | tuple) or not dims:
+        return
+    value, made = x.meta["val"], node.meta["val"]
+    if value.dtype not in FLOATS or made.dtype is not value.dtype or not value.numel():
+        return
+    if value.is_contiguous() or is_elementwise(x):
+        return
+    keeps = bool(node.args[2]) if len(node.args) > 2 else bool(node.kwargs.get("keepdim", False))
+    library.function("sum")
+    with graph.inserting_before(node):
+        found = Writer(graph)(torch.ops.weft.sum.default, x, list(dims), keeps)
+    if found.meta["val"].stride() == made.stride():
+        node.replace_all_uses_with(found)
+        graph.erase_node(node)
+    else:
+        graph.erase_node(found)
 
 
 def _is_same(node: Node) -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from weft.ops.fuse.groups import is_free
-from weft.torch_backend.lower import size_of
+from weft.torch_backend.operands import size_of
 from weft.torch_backend.updates import is_elementwise
 
 NEAR = 24

@@ -21,8 +21,8 @@ from weft.measure.profile import floor
 from weft.ops.fuse.groups import Apart, FusionGroup, Step
 from weft.torch_backend.graphs import by_passes
 from weft.torch_backend.layers import layer_of
-from weft.torch_backend.lower import made_by
 from weft.torch_backend.neighbours import not_fused
+from weft.torch_backend.operands import made_by
 from weft.torch_backend.program import is_view, lowered, reported
 from weft.torch_backend.rewrite import Rewritten, rewrite
 from weft.values.explanation import ExplainedGraph, ExplainedStep, ModelExplanation

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config
 from torch.fx import GraphModule
 
 from weft import garbage
@@ -25,6 +26,8 @@ from weft.torch_backend.sizes import program_of
 OPTIONS = ("cuda_graph",)
 GRAPHED = ("reduce-overhead", "max-autotune")
 """The modes that capture CUDA graphs."""
+_AUTOCAST = "backward_pass_autocast"
+"""PyTorch's setting for autocast while it traces a backward pass; older releases have none."""
 MODES = ("default", *GRAPHED, "max-autotune-no-cudagraphs")
 
 
@@ -80,12 +83,16 @@ def by_passes(
         f"{name}_compiler": form(functools.partial(compiler, kind))
         for name, kind in (("fw", "forward"), ("bw", "backward"), ("inference", "inference"))
     }
-    made: Callable[..., Any] = aot_autograd(
-        **compilers,
-        decompositions=decompositions(),
-        partition_fn=partition,
-        keep_inference_input_mutations=True,
-    )(module, inputs)
+    # Gradients are those of a backward pass outside autocast, whose results PyTorch would convert
+    # to float32 once more before it sums them.
+    settings = {_AUTOCAST: "off"} if hasattr(config, _AUTOCAST) else {}
+    with config.patch(settings):
+        made: Callable[..., Any] = aot_autograd(
+            **compilers,
+            decompositions=decompositions(),
+            partition_fn=partition,
+            keep_inference_input_mutations=True,
+        )(module, inputs)
     return made
 
 

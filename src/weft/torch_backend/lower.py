@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import torch
 from torch.fx import Graph, Node
 
-from weft.ops.core.layouts import memory_order
-from weft.ops.core.plan import Layout
 from weft.ops.fuse import table
 from weft.ops.fuse.groups import (
     Apart,
@@ -26,9 +21,9 @@ from weft.ops.fuse.groups import (
     shape_of,
 )
 from weft.torch_backend import updates
+from weft.torch_backend.merging import MOST_OPERANDS, merge
+from weft.torch_backend.operands import made_by, memory_order_of, order_of, read_by
 
-MOST_OPERANDS = 24
-"""Tensors of one kernel: more would leave a thread too few registers."""
 SMALL = 1 << 16
 """Elements: kernels over fewer are joined with others of one shape, since launches cost most."""
 
@@ -51,7 +46,7 @@ def lower(graph: Graph, apart: Apart | None = None) -> list[Placed]:
     apart  receives the reasons why operations are not in the kernels of their operands
     """
     updates.sink(graph)
-    steps, into = updates.written(_ordered(grouped(graph, _Near(), apart)))
+    steps, into = updates.written(merge(_ordered(grouped(graph, _Near(), apart))))
     placed = [Placed(s, into={n: into[n] for n in made_by(s) if n in into}) for s in steps]
     _release(graph, placed)
     return placed
@@ -126,30 +121,13 @@ def _unfit(group: FusionGroup, node: Node) -> str:
     written = [n for n in group.nodes if any(u not in group.nodes for u in n.users)]
     if len(operands) + len(written) > MOST_OPERANDS:
         return f"one kernel would have more than {MOST_OPERANDS} tensors"
-    first = next((n for n in group.nodes if shape_of(n) == group.space), None)
-    if shape_of(node) != group.space or first is None or _order(first) == _order(node):
+    order = order_of(group)
+    if shape_of(node) != group.space or order is None or order == memory_order_of(node):
         return ""
     return "its result has another memory order than the kernel's"
 
 
-def _order(node: Node) -> Any:
-    value = node.meta["val"]
-    return memory_order(Layout(value.dtype, tuple(value.shape), tuple(value.stride()), 16))
-
-
 # ---- order and lifetimes -----------------------------------------------------------------------
-def made_by(step: Step) -> list[Node]:
-    """The values that a step makes."""
-    return step.results if isinstance(step, FusionGroup) else [step.node]
-
-
-def read_by(step: Step) -> list[Node]:
-    """The values that a step reads."""
-    if isinstance(step, FusionGroup):
-        return [*step.arguments, *step.states]
-    return inputs_of(step.node)
-
-
 def _ordered(steps: Sequence[Step]) -> list[Step]:
     """Steps in the same order, but constants not before the first step that reads them."""
     constant = {
@@ -177,16 +155,3 @@ def _release(graph: Graph, steps: Sequence[Placed]) -> None:
     for node, number in last.items():
         if node not in returned and node.op != "get_attr":
             steps[number].frees.append(node)
-
-
-def is_item(node: Node) -> bool:
-    """True if a node is one of several results of an operation."""
-    return node.target is operator.getitem
-
-
-def size_of(node: Node) -> int:
-    """Bytes of a value; 0 if it is not a tensor."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        return 0
-    return int(value.numel() * value.element_size())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from torch.fx import Node
 
 from weft.ops.fuse.groups import Apart, FusionGroup, Other, Step, alone, inputs_of
-from weft.torch_backend.lower import made_by, read_by
+from weft.torch_backend.operands import made_by, read_by
 from weft.values.explanation import NotFused
 
 

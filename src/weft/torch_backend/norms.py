@@ -91,9 +91,9 @@ def _arguments(node: Node) -> list[Any]:
 
 
 def _is_converted(node: Node) -> bool:
-    """True if only conversions to half precision read a value."""
+    """True if a conversion to half precision reads a value; others may, too."""
     half = (torch.float16, torch.bfloat16)
-    return bool(node.users) and all(
+    return any(
         u.target is aten._to_copy.default and u.meta["val"].dtype in half for u in node.users
     )
 

@@ -11,11 +11,12 @@ from torch.fx import Graph, GraphModule, Node
 from weft.ops.core.native import loaded, trace
 from weft.ops.fuse import table
 from weft.ops.fuse.groups import Apart, FusionGroup, Step
-from weft.torch_backend import ahead, dropouts, norms
+from weft.torch_backend import ahead, dropouts, norms, residuals
 from weft.torch_backend import steps as stepping
 from weft.torch_backend.canonical import canonical
 from weft.torch_backend.delay import delay
-from weft.torch_backend.lower import Placed, is_item, lower, made_by, read_by, size_of
+from weft.torch_backend.lower import Placed, lower
+from weft.torch_backend.operands import is_item, made_by, read_by, size_of
 from weft.torch_backend.report import StepReport
 from weft.torch_backend.steps import AnyStep, Numbers, TorchStep, Values
 
@@ -89,6 +90,7 @@ class GraphProgram:
 def lowered(module: GraphModule, apart: Apart | None = None) -> list[Placed]:
     """The steps of a graph, which is brought into another form; `apart` as in `lower`."""
     canonical(module.graph)
+    residuals.add_within(module.graph)
     dropouts.write_out(module.graph)
     norms.write_out(module.graph)
     delay(module.graph)

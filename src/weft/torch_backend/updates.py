@@ -1,8 +1,8 @@
 """Tensors that a graph changes, such as running statistics: kernels write to them directly.
 
 AOTAutograd ends a graph with copies of new contents into such inputs. The operations that compute
-small ones move to the end, where those of one shape become one kernel, which has the inputs for
-results.
+small ones, or small results, move to the end, where those of one shape become one kernel, which has
+the inputs for results.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ from weft.ops.fuse.groups import FusionGroup, Other, Step, inputs_of
 
 COPY = torch.ops.aten.copy_.default
 SMALL = 1 << 16
-"""Elements of a tensor whose update may wait for the end of the graph."""
+"""Elements of a tensor that may wait for the end of the graph."""
 
 
 def sink(graph: Graph) -> None:
-    """Move the operations to the end that only compute small new contents of inputs."""
-    last: set[Node] = set()
+    """Move the operations to the end that only compute small results or new contents of inputs.
+
+    Such as the gradients of biases, which autocast converts one by one after the products.
+    """
+    output = next(n for n in graph.nodes if n.op == "output")
+    last = {output}
     for node in reversed(list(graph.nodes)):
-        if node.op != "call_function" or not _is_small(node):
+        if node.op != "call_function":
             continue
         of_last = bool(node.users) and all(u in last for u in node.users)
-        if node.target is COPY or (of_last and is_elementwise(node)):
+        # All copies, in their order: an operation may read a part of what a large one changes.
+        if node.target is COPY or (of_last and _is_small(node) and is_elementwise(node)):
             last.add(node)
-    output = next(n for n in graph.nodes if n.op == "output")
-    for node in [n for n in graph.nodes if n in last]:
+    for node in [n for n in graph.nodes if n in last and n is not output]:
         output.prepend(node)
 
 

@@ -17,7 +17,7 @@ from torch.fx import Graph, Node
 
 from weft.ops.core import library
 from weft.torch_backend import functions
-from weft.torch_backend.patterns import convolutions, rotary
+from weft.torch_backend.patterns import convolutions, lowered, rotary
 from weft.torch_backend.patterns.changes import changed
 from weft.torch_backend.patterns.convolutions import RELUS, SUMS
 from weft.torch_backend.patterns.epilogues import ACTIVATIONS, SILUS, activation, swish
@@ -40,14 +40,16 @@ def add_layer_norm(
 ) -> Any:  # fmt: skip
     """(the norm of the sum, the sum)."""
     call = library.call("add_layer_norm")
-    return call(input, residual, list(normalized_shape), weight, bias, eps)
+    with lowered.kept(input, weight, bias):
+        return call(input, residual, list(normalized_shape), weight, bias, eps)
 
 
 def add_rms_norm(
     input: Any, residual: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
 ) -> Any:
     """(the norm of the sum, the sum)."""
-    return library.call("add_rms_norm")(input, residual, list(normalized_shape), weight, eps)
+    with lowered.kept(input, weight):
+        return library.call("add_rms_norm")(input, residual, list(normalized_shape), weight, eps)
 
 
 def batch_norm_relu(
@@ -131,6 +133,26 @@ def _is_sum(node: Any, targets: tuple[Any, ...] = SUMS) -> bool:
         and len(node.args) == 2
         and not node.kwargs
     )
+
+
+def _norm(fused: Callable[..., Any]) -> Callable[[Graph, Node], str]:
+    """A norm, which `fused` computes together with a sum before it."""
+    of_sum = _norm_of_sum(fused)
+
+    def replaced(graph: Graph, node: Node) -> str:
+        lowered.lower(node)
+        name = of_sum(graph, node)
+        if not name:
+            lowered.keep(node)
+        return name
+
+    return replaced
+
+
+def _group_norm(graph: Graph, node: Node) -> str:
+    lowered.lower(node)
+    lowered.keep(node)
+    return ""
 
 
 def _norm_of_sum(fused: Callable[..., Any]) -> Callable[[Graph, Node], str]:
@@ -278,8 +300,9 @@ def _rectified(graph: Graph, node: Node) -> str:
 
 _PATTERNS: dict[Any, Callable[[Graph, Node], str]] = {
     **dict.fromkeys(ACTIVATIONS, activation),
-    functions.layer_norm: _norm_of_sum(add_layer_norm),
-    functions.rms_norm: _norm_of_sum(add_rms_norm),
+    functions.layer_norm: _norm(add_layer_norm),
+    functions.rms_norm: _norm(add_rms_norm),
+    functions.group_norm: _group_norm,
     functions.cross_entropy: _loss,
     **dict.fromkeys(RELUS, _rectified),
     **dict.fromkeys(SILUS, swish),

@@ -11,12 +11,12 @@ from torch.nn import functional as F
 from weft.ops.core import library
 from weft.ops.families.norm import groups_last
 from weft.torch_backend import functions
+from weft.torch_backend.patterns import lowered
 from weft.torch_backend.patterns.changes import changed
 from weft.torch_backend.patterns.convolutions import RELUS
 from weft.torch_backend.patterns.nodes import alike, arguments, value_of
 
 SILUS = (F.silu,)
-HALVES = (torch.float16, torch.bfloat16)
 ACTIVATIONS = {
     F.gelu: "gelu", torch._C._nn.gelu: "gelu", F.silu: "silu",
     **dict.fromkeys(RELUS, "relu"),
@@ -58,13 +58,13 @@ def activation(graph: Graph, node: Node) -> str:
 def swish(graph: Graph, node: Node) -> str:
     """silu of a group norm whose channels are last, also in training."""
     norm = node.args[0] if node.args else node.kwargs.get("input")
-    if not isinstance(norm, Node) or norm.target is not functions.group_norm:
+    if not isinstance(norm, Node) or norm.target not in lowered.GROUP_NORMS:
         return activation(graph, node)
     x, value = value_of(norm.args[0]), value_of(node)
-    lowered = x.dtype in HALVES and value.dtype is torch.float32
+    converted = x.dtype in lowered.HALVES and value.dtype is torch.float32
     if len(norm.users) > 1 or not alike(node, norm) or changed(norm, node):
         return ""
-    if not (_is_lowered(node, x.dtype) if lowered else x.dtype is value.dtype):
+    if not (lowered.is_lowered(node, x.dtype) if converted else x.dtype is value.dtype):
         return ""
     if x.dtype not in functions.FLOATS or not groups_last.stays_last(x, norm.args[1]):
         return ""
@@ -75,15 +75,3 @@ def swish(graph: Graph, node: Node) -> str:
     graph.erase_node(node)
     graph.erase_node(norm)
     return "group_norm_silu"
-
-
-def _is_lowered(node: Node, dtype: torch.dtype) -> bool:
-    """True if autocast converts a result to this dtype wherever it is read."""
-    readers = (functions.linear, functions.conv1d, functions.conv2d)
-    return all(
-        user.target in readers
-        and [n for n in user.all_input_nodes if n is node] == [node]
-        and user.args[0] is node
-        and value_of(user).dtype is dtype
-        for user in node.users
-    )

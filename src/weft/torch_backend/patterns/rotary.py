@@ -18,6 +18,7 @@ from torch.fx import Graph, Node
 from weft.ops.core import library
 from weft.torch_backend.patterns.changes import changed
 from weft.torch_backend.patterns.halves import doubled, half_of
+from weft.torch_backend.patterns.lowered import is_lowered
 
 _SUMS = (operator.add, torch.add, "add")
 _PRODUCTS = (operator.mul, torch.mul, "mul")
@@ -125,7 +126,8 @@ def _replace(
         both = graph.call_function(rotary, (first.x, second.x, *turned, *options))
         for i, each in enumerate((first, second)):
             item = graph.call_function(operator.getitem, (both, i))
-            item.meta = dict(each.last.meta)
+            value = _value(each.last).to(_value(each.x).dtype)
+            item.meta = dict(each.last.meta) | {"example_value": value}
             each.last.replace_all_uses_with(item)
     for each in (second, first):
         erase(graph, each.last)
@@ -247,7 +249,8 @@ def _supported(found: _Rotation) -> bool:
     x, made = _value(found.x), _value(found.last)
     turns = [_value(n) for n in (found.cos, found.sin)]
     allowed = (torch.complex64,) if found.interleaved else (torch.float32, x.dtype)
-    fits = x.dtype in (torch.float32, torch.float16, torch.bfloat16) and made.dtype is x.dtype
+    fits = x.dtype in (torch.float32, torch.float16, torch.bfloat16)
+    fits = fits and (made.dtype is x.dtype or is_lowered(found.last, x.dtype))
     fits = fits and made.shape == x.shape and x.numel() > 0 and x.shape[3] % 2 == 0
     same = turns[0].dtype is turns[1].dtype and turns[0].dtype in allowed
     return fits and same and not any(t.requires_grad or t.device != x.device for t in turns)

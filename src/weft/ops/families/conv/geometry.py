@@ -182,3 +182,16 @@ def is_last(x: Layout) -> bool:
         return False
     (n, c, h, w), (sn, sc, sh, sw) = x.shape, x.strides
     return x._replace(shape=(n, h, w, c), strides=(sn, sh, sw, sc)).contiguous
+
+
+def is_inside(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """True for [n, c, h, w] whose channels are adjacent, in pixels that are evenly apart.
+
+    Such as some of the channels of a tensor with the channels last.
+    """
+    if len(shape) != 4 or shape[1] == 1:
+        return False
+    (n, c, h, w), (sn, sc, sh, sw) = shape, strides
+    pixel = sw if w > 1 else sh if h > 1 else sn
+    apart = (h == 1 or sh == w * pixel) and (n == 1 or sn == h * w * pixel)
+    return sc == 1 and pixel >= c and apart and w * h > 1

@@ -15,6 +15,7 @@ from weft.ops.families.conv.geometry import (
     dense_strides,
     geometry,
     images,
+    is_inside,
     is_last,
 )
 from weft.ops.families.elementwise.copies import contiguous
@@ -175,7 +176,7 @@ def backward_input(request: Request, rows: bool = True) -> ConvJob:
     size = tuple(request.options["input_size"])
     dims = len(weight.shape) - 2
     shape = geometry(size, weight.shape, request.options)
-    last = len(size) == 4 and (is_last(dy) or is_last(weight))
+    last = len(size) == 4 and (is_inside(dy.shape, dy.strides) or is_last(weight))
     builder = Builder(request, dims)
     source = builder.tensor(0, rows and not _reads_rows(dy))
     weights = builder.tensor(1, dense=rows or not is_last(weight))

@@ -13,6 +13,7 @@ from weft.ops.core import library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.function import Definition
 from weft.ops.families.conv import arguments, candidates, fused
+from weft.ops.families.conv.geometry import is_inside
 
 OPTIONS = "int[{dims}] stride=1, int[{dims}] padding=0, int[{dims}] dilation=1, int groups=1"
 
@@ -112,7 +113,8 @@ def _redirect(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fake_input(dy: Any, weight: Any, input_size: Any, *options: Any) -> Any:
-    last = len(input_size) == 4 and (arguments.has_last(dy) or arguments.has_last(weight))
+    inside = is_inside(dy.shape, dy.stride())
+    last = len(input_size) == 4 and (inside or arguments.has_last(weight))
     return arguments.empty(dy, tuple(input_size), last)
 
 
