@@ -51,6 +51,16 @@ __global__ void sum_of_last(const int* x, int* y, unsigned* done, int n) {
         y[0] = at;
     }
 }
+__global__ void exact(const float* x, float* y, int n) {
+    float all = 0;
+    for (int k = 0; k < n; k++) all += __fdiv_rn(x[64 * k], x[k]);
+    y[blockIdx.x * blockDim.x + threadIdx.x] = all;
+}
+__global__ void near(const float* x, float* y, int n) {
+    float all = 0;
+    for (int k = 0; k < n; k++) all += __fdividef(x[64 * k], x[k]);
+    y[blockIdx.x * blockDim.x + threadIdx.x] = all;
+}
 __global__ void columns(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     y[i % n * n + i / n] = x[i];
@@ -129,3 +139,13 @@ def test_l2_merges_stores_to_parts_of_a_sector(kernels: weft.Module) -> None:
     assert "L2 partial writes" not in times(demand(whole, H200))
     # All bytes of a sector reach L2 at once, though each is stored alone.
     assert demand(whole, H200).units["L2"] < 2 * demand(p, H200).units["L2"]
+
+
+def test_nothing_moves_past_an_exact_division(kernels: weft.Module) -> None:
+    x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
+    exact, near = (
+        clocks(weft.profile(kernel[BLOCKS, 256], x, y, 64))
+        for kernel in (kernels.exact, kernels.near)
+    )
+    # The loads of the next rounds begin after the branch of the division before them.
+    assert exact > 5 * near

@@ -27,6 +27,7 @@ from weft.measure.profile.prediction.path import OneBlock, Path, fill_clocks
 from weft.measure.profile.prediction.phases import SCHEDULERS, Memory, Phase, asked, product_clocks
 from weft.measure.profile.work import (
     copy_step,
+    has_slow_path,
     is_removed,
     joins_block,
     joins_cluster,
@@ -119,6 +120,7 @@ class _Step(NamedTuple):
     products: AsyncStep | None
     asked: Mapping[str, float]
     spin: float
+    slow_path: bool
 
 
 def _step(
@@ -141,6 +143,7 @@ def _step(
         products=product_step(i.opcode),
         asked=asked(i, times[i.index], warps, memory),
         spin=spin,
+        slow_path=has_slow_path(i.opcode),
     )
 
 
@@ -169,6 +172,9 @@ def _walk(code: Sequence[_Step], warp: _Warp, start: float, dram: float, stalls:
             issue = gate = _product(i, warp, issue, phase)
         elif i.copies is not None:
             issue, fence, reason = _copy(i.of, i.copies, warp, (issue, fence), dram)
+        if i.slow_path:
+            issue = max(issue, last)
+            gate = issue + i.wait
         if i.spin:  # a loop: nothing after it begins before its end
             issue, reason = max(issue, last) + i.spin, SHORT
             gate = issue
@@ -231,6 +237,9 @@ def _latency(i: Instruction, dram: float) -> tuple[float, str]:
         return 0.0, WAIT
     if unit.startswith("tensor"):
         return c.TENSOR_CLOCKS, WAIT
+    if has_slow_path(i.opcode):
+        steps = c.UNIT_CLOCKS.get(unit, 0.0) * (slots_of(i.opcode) - 1)
+        return c.UNIT_CLOCKS["special"] + steps, WAIT
     # What becomes several instructions, such as a division, is a chain of them.
     clocks = c.UNIT_CLOCKS.get(unit, 0.0) * slots_of(i.opcode)
     return clocks, SHORT if unit == "special" else WAIT
