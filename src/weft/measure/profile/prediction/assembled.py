@@ -36,9 +36,10 @@ def _with(i: Instruction, accesses: Sequence[Access]) -> Instruction:
 
 
 def _mergeable(i: Instruction) -> bool:
+    if not i.accesses or not is_atomic(i.opcode):
+        return False
     parts = i.opcode.split(".")
-    integer = parts[-1] in _INTEGERS and not _MERGED.isdisjoint(parts)
-    return bool(i.executions and i.accesses) and integer and is_atomic(i.opcode)
+    return parts[-1] in _INTEGERS and not _MERGED.isdisjoint(parts)
 
 
 def _merges(i: Instruction, same: frozenset[str]) -> bool:
@@ -86,7 +87,7 @@ def _joined(code: Sequence[Instruction]) -> Iterator[Instruction]:
 
 def _place(i: Instruction) -> tuple[str, int] | None:
     """The address of a store to global memory, in sectors after a register."""
-    if [(a.space, a.kind) for a in i.accesses] != [("global", "store")]:
+    if not i.accesses or [(a.space, a.kind) for a in i.accesses] != [("global", "store")]:
         return None
     found = _PLACE.search(i.text)
     return None if found is None else (found[1], int(found[2] or 0) // SECTOR)
