@@ -75,7 +75,9 @@ def by_layer(table: Table) -> str:
     kinds = {kind: [r for r in every if r["ladder"] == kind] for kind in _kinds(every)}
     unseen = [r for r in every if judge.is_unseen(r)]
     return _worst(
-        table, ("layers", "calls#"), {"all": every, "all that were not looked at": unseen, **kinds}
+        table,
+        ("layers", "calls#"),
+        {"all": every, "all that were looked at last": unseen, **kinds},
     )
 
 

@@ -89,6 +89,22 @@ def is_removed(opcode: str) -> bool:
     return result(opcode) in _REMOVED
 
 
+_BY_CALLS = (ResultForm.QUOTIENT, ResultForm.RECIPROCAL, ResultForm.ROOT)
+_EXACT = 6
+"""Machine instructions of the shortest of these that is exact; others are approximations."""
+
+
+@functools.cache
+def has_slow_path(opcode: str) -> bool:
+    """A division or root of floats that is exact, or a division of 64 bits.
+
+    It is a special function and steps after it, or a call for operands that these cannot take.
+    Nothing is moved past the branch between both.
+    """
+    wide = not opcode.endswith(("32", "16")) or opcode.endswith("f32")
+    return wide and result(opcode) in _BY_CALLS and expands(opcode) >= _EXACT
+
+
 def joins_block(opcode: str) -> bool:
     """An instruction in which the threads of a block take part: a barrier."""
     return _row(opcode.split(".")).participants is Participants.BLOCK

@@ -21,11 +21,13 @@ from weft.measure.profile.latency import (
     slots_of,
 )
 from weft.measure.profile.prediction import constants as c
+from weft.measure.profile.prediction.contention import spin_clocks
 from weft.measure.profile.prediction.loops import pieces
-from weft.measure.profile.prediction.path import Path, fill_clocks
+from weft.measure.profile.prediction.path import OneBlock, Path, fill_clocks
 from weft.measure.profile.prediction.phases import SCHEDULERS, Memory, Phase, asked, product_clocks
 from weft.measure.profile.work import (
     copy_step,
+    has_slow_path,
     is_removed,
     joins_block,
     joins_cluster,
@@ -57,36 +59,48 @@ class _Warp:
 class Chain:
     """The clocks of all warps without competition, and their waits.
 
-    met  the warps of a block meet at barriers: the clocks have the time of units between these
+    met   the warps of a block meet at barriers: the clocks have the time of units between these
+    tail  clocks of what one block of a launch does alone, such as the last one with a sum of all
     """
 
     clocks: float
     stalls: Mapping[tuple[int, str], float]
     met: bool = False
+    tail: float = 0.0
 
 
-def chain(p: Profile, memory: Memory, blocks: float) -> Chain:
-    """The time of all warps of so many blocks, if a block has its SM to itself."""
+def chain(p: Profile, memory: Memory, blocks: float, launches: int = 0) -> Chain:
+    """The time of all warps of so many blocks, if a block has its SM to itself.
+
+    launches  of which all blocks were counted; 0 if the blocks are a sample
+    """
     times, stalls = needed(p), defaultdict[tuple[int, str], float](float)
+    spins = spin_clocks(p, -(-p.launch.threads // 32))
     dram, warps = memory.dram, -(-p.launch.threads // 32)
     fill = fill_clocks(p, dram)
     together = not fill and any(joins_block(i.opcode) for i in p.instructions if i.executions)
     memory = replace(memory, met=together)
     path = Path(warps, blocks, together)
+    last = OneBlock(warps, launches)
     for piece in pieces(p):
         warp, own = _Warp(), Stalls()
         count = times[piece.code[0].index]
+        alone = last.takes(count, blocks, bool(piece.rounds))
         part = path.warps(count, piece.once) if together else float(SCHEDULERS)
-        code = [_step(i, memory, part, times) for i in piece.code] * max(1, piece.rounds)
+        code = [_step(i, memory, part, times, spins.get(i.index, 0.0)) for i in piece.code]
+        code *= max(1, piece.rounds)
         end = _walk(code, warp, 0.0, dram, own)
         if piece.rounds:
             own = Stalls()
             start, end = end, _walk(code, warp, end, dram, own)
             end = (end - start) / piece.rounds
-        path.add(count, piece.once, end)
+        if alone:
+            last.add(count, end)
+        else:
+            path.add(count, piece.once, end)
         for key, clocks in own.items():
             stalls[key] += count * clocks / max(1, piece.rounds)
-    return Chain(path.clocks(fill), stalls, together)
+    return Chain(path.clocks(fill), stalls, together, last.way)
 
 
 class _Step(NamedTuple):
@@ -105,9 +119,13 @@ class _Step(NamedTuple):
     product: float
     products: AsyncStep | None
     asked: Mapping[str, float]
+    spin: float
+    slow_path: bool
 
 
-def _step(i: Instruction, memory: Memory, warps: float, times: Mapping[int, int]) -> _Step:
+def _step(
+    i: Instruction, memory: Memory, warps: float, times: Mapping[int, int], spin: float
+) -> _Step:
     results, operands = registers(i.text)
     wait, why = _latency(i, memory.dram)
     return _Step(
@@ -124,6 +142,8 @@ def _step(i: Instruction, memory: Memory, warps: float, times: Mapping[int, int]
         product=product_clocks(i),
         products=product_step(i.opcode),
         asked=asked(i, times[i.index], warps, memory),
+        spin=spin,
+        slow_path=has_slow_path(i.opcode),
     )
 
 
@@ -152,6 +172,12 @@ def _walk(code: Sequence[_Step], warp: _Warp, start: float, dram: float, stalls:
             issue = gate = _product(i, warp, issue, phase)
         elif i.copies is not None:
             issue, fence, reason = _copy(i.of, i.copies, warp, (issue, fence), dram)
+        if i.slow_path:
+            issue = max(issue, last)
+            gate = issue + i.wait
+        if i.spin:  # a loop: nothing after it begins before its end
+            issue, reason = max(issue, last) + i.spin, SHORT
+            gate = issue
         if issue > last + 1:
             key = i.of.index, reason
             stalls[key] = stalls.get(key, 0.0) + issue - last - 1
@@ -211,6 +237,9 @@ def _latency(i: Instruction, dram: float) -> tuple[float, str]:
         return 0.0, WAIT
     if unit.startswith("tensor"):
         return c.TENSOR_CLOCKS, WAIT
+    if has_slow_path(i.opcode):
+        steps = c.UNIT_CLOCKS.get(unit, 0.0) * (slots_of(i.opcode) - 1)
+        return c.UNIT_CLOCKS["special"] + steps, WAIT
     # What becomes several instructions, such as a division, is a chain of them.
     clocks = c.UNIT_CLOCKS.get(unit, 0.0) * slots_of(i.opcode)
     return clocks, SHORT if unit == "special" else WAIT

@@ -17,6 +17,10 @@ UNIT_CLOCKS: Mapping[str, float] = {
     "move": 0.0, "sync": 23.0,
 }  # fmt: skip
 """Clocks until a result can be used, by the unit of `work`; a shuffle takes as long as `sync`."""
+SHARED_ATOMIC_CLOCKS = 41.0
+"""Clocks of an atomic operation on shared memory."""
+SPIN_CLOCKS = SHARED_CLOCKS + SHARED_ATOMIC_CLOCKS
+"""Clocks of a lane that adds a float, or 64 bits, in shared memory: it loads, adds and compares."""
 TENSOR_CLOCKS = 33.0
 """Clocks of an m16n8k16 product until its result can be used."""
 BARRIER_CLOCKS = 30.0

@@ -25,7 +25,9 @@ from weft.device.models import GpuModel
 from weft.measure.profile import floor
 from weft.measure.profile.cliffs import fit
 from weft.measure.profile.latency import issues, needed, slots_of
+from weft.measure.profile.prediction.assembled import assembled
 from weft.measure.profile.prediction.chain import Chain, chain
+from weft.measure.profile.prediction.contention import partial_seconds, slice_seconds
 from weft.measure.profile.prediction.phases import ALONE_BYTES, Memory
 from weft.measure.profile.traffic import MEASURED_L2, SURVIVES
 from weft.measure.profile.work import is_removed, is_warpgroup_product, meets_next_launch
@@ -37,11 +39,10 @@ CHIP = ("DRAM", "atomics")
 """Units of the whole GPU; every SM has the others."""
 TAGS = "L1 tags"
 """The unit that looks up lines of 128 bytes: one step per SM and clock."""
-SAME_LINE = 0.7e9
-"""Atomic operations per second on one line: 1.37e9 of integers at one address, 0.57e9 of floats,
-0.49e9 where they are spread over a line (recorded times of the ladders histogram and reduce)."""
 FEW_LINES = 8
 """Lines of a request up to which four are looked up in a step; of twice as many, one."""
+PARTIAL = "L2 partial writes"
+"""The part of L2 that merges a few bytes into a sector, as atomic operations do."""
 OTHERS = "other instructions"
 """Instruction slots of what the assembler changes; a report adds them to the others."""
 COPIES = " (copies)"
@@ -84,10 +85,11 @@ def demand(p: Profile, gpu: GpuModel, kept: float = 0.0) -> Demand:
 
     kept  the part of its bytes that is in L2 already, and stays there
     """
+    p = assembled(p)
     once = 1.0 / p.launches
     again = _again_whole(p, gpu) * once
     read, written = _distinct(p, once * (1.0 - kept), whole=True)
-    return _demand(p, gpu, once, (read, written), again)
+    return _demand(p, gpu, once, (read, written), again, p.launches)
 
 
 def demand_of_sample(s: SampledLaunch, gpu: GpuModel, warm: float = 0.0) -> Demand:
@@ -95,6 +97,8 @@ def demand_of_sample(s: SampledLaunch, gpu: GpuModel, warm: float = 0.0) -> Dema
 
     What is more than it reads was written before, and is written again before it leaves L2.
     """
+    drawn = None if s.drawn is None else assembled(s.drawn)
+    s = replace(s, profile=assembled(s.profile), first=assembled(s.first), drawn=drawn)
     if s.drawn is not None:
         return _with_drawn(s, gpu, warm)
     scale = s.profile.launch.blocks / s.blocks
@@ -118,8 +122,14 @@ def _with_drawn(s: SampledLaunch, gpu: GpuModel, warm: float) -> Demand:
 
 
 def _demand(
-    p: Profile, gpu: GpuModel, scale: float, distinct: tuple[float, float], again: float
+    p: Profile,
+    gpu: GpuModel,
+    scale: float,
+    distinct: tuple[float, float],
+    again: float,
+    whole: int = 0,
 ) -> Demand:
+    """The demand of `1 / scale` of a launch, or of so many whole ones."""
     blocks = p.launch.blocks
     read, written = distinct[0] + again, distinct[1]
     each = math.ceil(blocks / gpu.sms) / (blocks / gpu.sms) if blocks > gpu.sms else 1.0
@@ -141,19 +151,20 @@ def _demand(
     slot = scale * each / (gpu.schedulers_per_sm * used)
     units["instructions"], units[OTHERS] = (n * slot for n in _issued(p))
     if "atomics" in units:
-        units["atomics"] = max(units["atomics"], _same_lines(p) * scale)
+        units["atomics"] = max(units["atomics"], slice_seconds(p) * scale)
+    units[PARTIAL] = partial_seconds(p, gpu) * scale
     fetched = 32.0 * scale * sum(
         floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in floor.READS
     )  # fmt: skip
     share = units["DRAM"] and gpu.memory_gb_per_s * 1e9 / used
     memory = Memory(min(1.0, read / fetched) if fetched else 0.0, share or ALONE_BYTES)
-    waited = chain(p, memory, blocks / scale)
+    waited = chain(p, memory, blocks / scale, whole)
     warps = blocks * -(-p.launch.threads // gpu.warp_size)
     resident = max(1, fit(p.launch, gpu).blocks) * gpu.sms
     waves = blocks / resident
     waves = math.ceil(waves) if waves <= FEW_WAVES else waves
     wave = waves / (gpu.boost_mhz * 1e6)
-    latency = waited.clocks * scale / warps * wave
+    latency = waited.clocks * scale / warps * wave + waited.tail / (gpu.boost_mhz * 1e6)
     early = any(i.executions and meets_next_launch(i.opcode) for i in p.instructions)
     ran = sum(slots_of(i.opcode) for i in p.instructions if i.executions and _stays(i))
     code = ran / (gpu.boost_mhz * 1e6)
@@ -180,14 +191,6 @@ def _issued(p: Profile) -> tuple[float, float]:
         else:
             others += slots
     return kept, others
-
-
-def _same_lines(p: Profile) -> float:
-    """Seconds of atomic operations whose lines are few: each line has its own rate."""
-    kinds = ("atomic", "reduction")
-    sectors = sum(a.sectors for a in floor.accesses(p, "global") if a.kind in kinds)
-    lines = sum(-(-min(a.read, a.written) // 128) for a in p.arrays)
-    return sectors / max(1, lines) / SAME_LINE
 
 
 def lookups(a: Access) -> float:

@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.measure.profile.prediction.constants import FITTED, JUDGED, Factors
-from weft.measure.profile.prediction.demand import COPIES, MMA, OTHERS, TAGS, Demand, demand
+from weft.measure.profile.prediction.demand import (
+    COPIES,
+    MMA,
+    OTHERS,
+    PARTIAL,
+    TAGS,
+    Demand,
+    demand,
+)
 from weft.measure.profile.prediction.stalls import stalls
 from weft.values.profile import Profile
 from weft.values.time.prediction import Prediction
@@ -25,6 +33,7 @@ _PARTS: Mapping[str, str] = {
     "L1 and shared memory": "lsu",
     TAGS: "tags",
     "atomics": "atomics",
+    PARTIAL: "atomics",
     ISSUE: "issue",
     OTHERS: "others",
     "integer": "integer",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from weft.measure.profile import floor
 from weft.measure.profile.latency import needed, slots_of
 from weft.measure.profile.prediction.chain import LONG, SELECTED, WAIT, Chain
-from weft.measure.profile.prediction.demand import lookups
+from weft.measure.profile.prediction.demand import PARTIAL, lookups
 from weft.values.profile import Instruction, Profile
 from weft.values.time.prediction import LineStalls
 
@@ -23,6 +23,7 @@ _REASONS: Mapping[str, str] = {
     "DRAM": LONG,
     "L2": LONG,
     "atomics": LONG,
+    PARTIAL: LONG,
     "L1 and shared memory": "mio throttle",
     "L1 tags": "lg throttle",
     "instructions": "not selected",
@@ -79,7 +80,7 @@ def _line(place: Place, reasons: Mapping[str, float], whole: float) -> LineStall
 
 def _use(unit: str) -> Callable[[Instruction], float]:
     """Return a measure of the use of a unit by an instruction."""
-    if unit in ("DRAM", "L2", "atomics"):
+    if unit in ("DRAM", "L2", PARTIAL, "atomics"):
         far = ("global", "local")
         return lambda i: sum(floor.l2_sectors(a) for a in i.accesses if a.space in far)
     if unit == "L1 and shared memory":
