@@ -22,6 +22,7 @@ EXPECTED = {
     ),
     "solver.cu": "not positive definite: 3\n",
     "complex_solver.cu": "complex factors\n",
+    "printed.cu": "printed\n",
 }
 
 

@@ -169,7 +169,11 @@ ROWS = (
     Row(
         "memory.cu",
         "memory is checked\n",
-        err=("is not in device memory", "1028 bytes at byte 0 of an allocation of 1024"),
+        err=(
+            "is not in device memory",
+            "1028 bytes at byte 0 of an allocation of 1024",
+            "cudaMalloc: 1073741824 bytes, which the simulated GPU has and this machine has not",
+        ),
     ),
     Row(
         "device.cu",

@@ -100,6 +100,21 @@ def test_what_nobody_waited_for_is_not() -> None:
     assert not run(clear + INIT + LOAD + "bar.sync 0;" + READ, X, 256).any()
 
 
+def test_lanes_that_wait_for_different_barriers() -> None:
+    body = """.shared .align 8 .b64 odd; .reg .b32 %own; .reg .pred %q;
+      @!%p0 mbarrier.init.shared.b64 [full], 1; @!%p0 mbarrier.init.shared.b64 [odd], 1; bar.sync 0;
+      @!%p0 mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [full], 64;
+      @!%p0 mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [odd], 64;
+      @!%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
+          [near], [%rd0], 64, [full];
+      add.u64 %rd4, %rd0, 64; mov.u32 %own, odd;
+      @!%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
+          [near+64], [%rd4], 64, [odd];
+      and.b32 %r7, %r1, 1; setp.ne.u32 %q, %r7, 0; selp.b32 %r3, %own, %r3, %q;
+    """
+    np.testing.assert_array_equal(run(body + WAIT + READ, X[:32], 128, threads=32), X[:32])
+
+
 FILL = "add.u32 %r6, %r1, 7; st.shared.b32 [%r5], %r6;"
 LATER = "bar.sync 0; st.shared.b32 [%r5], 0;"
 

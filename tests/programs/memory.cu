@@ -1,6 +1,7 @@
 // Memory: what is known of pointers, what is refused, and what the host and the device share.
 #include "check.h"
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <vector>
 
 __global__ void fill(int *x, int n, int value) {
@@ -29,6 +30,15 @@ int main() {
     GIVES(cudaFree(device + 1), cudaErrorInvalidValue);
     GIVES(cudaMalloc(&gone, size_t(1) << 50), cudaErrorMemoryAllocation);
     HOLDS(gone == nullptr);
+
+    rlimit own, less;  // the simulated GPU has what the process cannot get
+    getrlimit(RLIMIT_AS, &own);
+    less = {1 << 20, own.rlim_max};
+    setrlimit(RLIMIT_AS, &less);
+    GIVES(cudaMalloc(&gone, 1 << 30), cudaErrorMemoryAllocation);
+    setrlimit(RLIMIT_AS, &own);
+    CALL(cudaMalloc(&gone, 1 << 30));
+    CALL(cudaFree(gone));
     CALL(cudaMemcpy(device, host.data(), bytes, cudaMemcpyDefault));
     CALL(cudaMemcpy(host.data(), device, bytes, cudaMemcpyDefault));
 

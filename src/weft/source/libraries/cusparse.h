@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <library_types.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define CUSPARSE_VERSION 12500
 

@@ -30,6 +30,9 @@ BYTES_WIDTH = 21
 BYTES = ((1 << BYTES_WIDTH) - 1) << BYTES_AT
 BEGUN = 1 << 61
 """The bit that a phase has ended."""
+LANDED = 8 * 32
+"""In the operands of a step, behind those of the lanes: the barrier that the lane before tested.
+Its copies have landed, so that a warp which polls searches the list once."""
 Step = Callable[[Builder, Val, Val], tuple[Val, Val]]
 """(word, operand) -> (new word, the lane's result)."""
 
@@ -196,6 +199,7 @@ class MemoryBarriers:
         e.watch.access(access)
         data = e.memory.buffer(1)
         b.store(b.splat(operand, 32), data, 64)
+        b.store(b.integer("i64", 0), b.at(data, LANDED))
 
         tests = not access.writes
         lands, counts = self.bulk.used and tests, self.ledger.used and step.endswith("_tx")
@@ -213,7 +217,9 @@ class MemoryBarriers:
                 with x.when(over.eq(0) & now):
                     self.bulk.arrive(x, extra[4], p)
             elif lands:  # Before the word is read: a completed copy reduces the bytes it expects.
-                self.bulk.arrive(x, extra[4], p)
+                with x.when(x.load("ptr", 0, x.at(extra[0], LANDED), 8).ne(p)):
+                    x.store(p, x.at(extra[0], LANDED), 8)
+                    self.bulk.arrive(x, extra[4], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
             word, operand = x.load("i64", 0, p, 8), x.load("i64", 0, at, 8)
             _refuse(x, step, p, word, operand, lane, extra)

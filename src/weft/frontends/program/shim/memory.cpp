@@ -161,7 +161,13 @@ cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsi
     size_t &taken = used[device];
     if (counts && bytes > size_t(model.memory) - taken) return failed(cudaErrorMemoryAllocation);
     void *memory = take(bytes, kind);
-    if (!memory) return failed(cudaErrorMemoryAllocation);
+    if (!memory) {
+        if (counts)
+            say("%s: %zu bytes, which the simulated GPU has and this machine has not: a smaller size, "
+                "or --device sim:MODEL of a GPU with less memory",
+                call, bytes);
+        return failed(cudaErrorMemoryAllocation);
+    }
     // Fresh memory of a GPU holds zeros in practice, and so do fresh pages of the host.
     bool filled = kind == Kind::device && (poison || hooks);
     if (bytes <= PATTERN_LIMIT && (filled || !has_pages(kind)))
