@@ -180,9 +180,11 @@ def _mean_and_worst(ratios: list[float]) -> tuple[str, str]:
 
 PARTS = ("load", "forward", "backward", "update")
 PEERS = {
-    "eager": "PyTorch, eager", "compile": "torch.compile", "overhead": "reduce-overhead",
+    "eager": "PyTorch, eager",
+    "compile": "torch.compile",
+    "overhead": "reduce-overhead",
     "graph": "PyTorch, CUDA graph",
-}  # fmt: skip
+}
 TABLES: dict[str, Callable[[Table], str]] = {
     "fuse": fuse, "train": train, "train_parts": train_parts, "train_epochs": train_epochs,
     "train_line": train_line, "train_climb": train_climb,

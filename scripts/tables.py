@@ -151,9 +151,11 @@ def _speed(run: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
 
 
 BY_THE_CLOCK = (
-    "one core to two, least of the large", "first launch from source",
-    "first launch from the cache", "warm launch of an empty kernel",
-)  # fmt: skip
+    "one core to two, least of the large",
+    "first launch from source",
+    "first launch from the cache",
+    "warm launch of an empty kernel",
+)
 """Targets that other processes disturb."""
 
 

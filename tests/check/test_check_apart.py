@@ -279,8 +279,10 @@ def gathers(x, at, from_, y):
     result = _run(str(path))
     assert result.exit_code == 0, result.output
     assert [line.split(":")[0] for line in result.stdout.splitlines()] == [
-        "✓ ones/fills", "✓ both/splits", "✓ offsets/gathers",
-    ]  # fmt: skip
+        "✓ ones/fills",
+        "✓ both/splits",
+        "✓ offsets/gathers",
+    ]
 
 
 def test_what_solutions_print_is_marked(judged: dict[str, dict[str, Any]]) -> None:

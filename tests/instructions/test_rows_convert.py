@@ -149,9 +149,11 @@ def test_from_int(dest: str, source: str, mode: str, seed: str) -> None:
         return short * rng.choice([1, -1]) & ((1 << width) - 1)
 
     _check(
-        f"cvt.{mode}.{dest}.{source}", seed, draw,
+        f"cvt.{mode}.{dest}.{source}",
+        seed,
+        draw,
         lambda v: exact.from_int(v, width, signed, dest, mode),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("mode", ROUNDED)

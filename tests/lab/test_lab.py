@@ -259,8 +259,10 @@ def test_a_profile_shows_the_life_of_a_blocks_stages(lab: Lab) -> None:
     assert [head for head, _ in launch["columns"]] == ["TMA", "waits", "time"]
     waits = {f["line"]: f["more"][1] for f in launch["lines"] if f["more"][1]}
     assert [lines[n - 1].strip() for n in waits] == [
-        "__syncthreads();", "stages.wait_empty(turn);", "stages.wait_full(turn);"
-    ]  # fmt: skip
+        "__syncthreads();",
+        "stages.wait_empty(turn);",
+        "stages.wait_full(turn);",
+    ]
     assert list(waits.values()) == ["10", "32", "128"], "five warps; one and four of 32 parts"
     assert do(lab, "profile")["launches"][0]["stages"] is None
 
@@ -270,8 +272,10 @@ def test_findings_are_marks_at_both_lines_that_name_both_threads(lab: Lab) -> No
     assert {mark["line"] for mark in found["marks"]} == {6, 7}
     for mark in found["marks"]:
         assert mark["text"].count("thread (") == 2 and "data race" in mark["text"]
-    reads = {"source": TURN.replace("y[t] =", "y[t] +="), "arrays": [
-        JOB["arrays"][0], {**JOB["arrays"][1], "fill": "uninitialised"}]}  # fmt: skip
+    reads = {
+        "source": TURN.replace("y[t] =", "y[t] +="),
+        "arrays": [JOB["arrays"][0], {**JOB["arrays"][1], "fill": "uninitialised"}],
+    }
     blank = do(lab, "sanitize", **reads)
     assert blank["findings"][0]["kind"] == "uninitialised" and "leaves y" in blank["note"]
     beyond = do(lab, "run", **origins.opened("example:out_of_bounds"))["error"]

@@ -22,8 +22,7 @@ NAMES = ["example:divergent", "example:out_of_bounds", "example:double_numba"]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("site") / "pages"
     worker = Worker(limit=60, memory=4 << 30)
-    export.export(where, list(export.jobs(NAMES)), worker, device="sim:h200",
-                  gpus=["h200", "a100"])  # fmt: skip
+    export.export(where, list(export.jobs(NAMES)), worker, device="sim:h200", gpus=["h200", "a100"])
     worker.close()
     return where
 

@@ -31,7 +31,7 @@ CALLS = {
     "a negative scale": (SMALL, (1, 1, 2, 64), (1, 1, 40, 64), HALF, {"scale": -0.2}),
     "rows that end within a slab": (LARGE, (1, 2, 20, 104), (1, 2, 50, 104), HALF, {}),
     "rows that are no whole vectors": (SMALL, (1, 2, 3, 61), (1, 2, 50, 61), HALF, {}),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)

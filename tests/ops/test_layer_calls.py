@@ -86,8 +86,9 @@ def test_resnet50_has_the_published_multiplications() -> None:
                "conv512-2048@7k1s1": 3, "conv2048-512@7k1s1": 2, "conv512-512@7k3s1": 2,
                }  # fmt: skip
     assert sum(repeats.get(name, 1) for name in convs) == 53
-    total = sum(repeats.get(n, 1) * c.filters * c.inputs * c.kernel**2 * c.out**2
-                for n, c in convs.items())  # fmt: skip
+    total = sum(
+        repeats.get(n, 1) * c.filters * c.inputs * c.kernel**2 * c.out**2 for n, c in convs.items()
+    )
     assert total == pytest.approx(4.09e9, rel=0.01)
 
 
@@ -196,8 +197,9 @@ def test_words_are_products_of_what_they_name() -> None:
     words = [draw.words(one) for one in found]
     assert "llama3-8b gate_up batch=1 tokens=700 bfloat16" in words
     assert words[-2:] == [
-        "gpt2 qkv batch=1 tokens=512 float16", "gpt2 qkv batch=1 tokens=512 float16 backward"
-    ]  # fmt: skip
+        "gpt2 qkv batch=1 tokens=512 float16",
+        "gpt2 qkv batch=1 tokens=512 float16 backward",
+    ]
     assert len(words) == 2 * 5 + 2
     lengths = named.named(MODELS, ["vit-b16 self"])
     assert [one.setting.tokens for one in lengths] == [197, 577]

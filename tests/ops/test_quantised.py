@@ -232,7 +232,7 @@ def test_scales_have_no_gradient(name: str) -> None:
         ({"bias": lambda _: torch.zeros(5)}, "bias has another shape or dtype"),
         ({"bias": lambda _: torch.zeros(4).half()}, "bias has another shape or dtype"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(change: Any, words: str) -> None:
     weight, scale, _, _ = quantised(INT8, 4, 64, 2)
     given = {"x": tokens(2, 64, FLOAT), "weight": weight, "scale": scale}

@@ -220,9 +220,10 @@ def test_trace_of_measured_times() -> None:
     events = traces.trace(timeline)["traceEvents"]
     lanes = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     on = {
-        e["name"]: (e["ts"], e["dur"]) for e in events
+        e["name"]: (e["ts"], e["dur"])
+        for e in events
         if e["ph"] == "X" and lanes.get(e["tid"]) == "operations"
-    }  # fmt: skip
+    }
     assert on["aten::mm"] == pytest.approx((0, 500)) and on["aten::add"] == pytest.approx((600, 20))
     streams = [e["name"] for e in events if e["ph"] == "X" and lanes.get(e["tid"]) == "stream 3"]
     assert streams == ["add"]

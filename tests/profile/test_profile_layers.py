@@ -231,9 +231,11 @@ def test_peak_and_its_holders() -> None:
 # ---- advice --------------------------------------------------------------------------------------
 def advised(*calls: Call, sizes: dict[int, int] | None = None, roles: Any = ()) -> dict[str, Any]:
     log = MemoryLog(
-        {n: Allocation(size, Origin("Net.a"), role="parameters" if n in roles else "")
-         for n, size in (sizes or {}).items()}
-    )  # fmt: skip
+        {
+            n: Allocation(size, Origin("Net.a"), role="parameters" if n in roles else "")
+            for n, size in (sizes or {}).items()
+        }
+    )
     model = ModelProfile(
         "net.py", "H200", calls, 0, events=tuple(events("m")),
         modules={"Net": ModuleFacts("Net"), "Net.a": ModuleFacts("Linear")}, memory=log,
@@ -280,8 +282,10 @@ def test_kernel_far_from_its_roofline() -> None:
 
 def test_scores_of_attention_in_memory() -> None:
     calls = [
-        call("aten::bmm", library=True), call("aten::_softmax"), call("aten::bmm", library=True)
-    ]  # fmt: skip
+        call("aten::bmm", library=True),
+        call("aten::_softmax"),
+        call("aten::bmm", library=True),
+    ]
     assert "scaled_dot_product_attention" in advised(*calls)["attention"].change
     assert "attention" not in advised(*calls[:2])
 

@@ -133,8 +133,9 @@ def test_what_looks_like_a_rotary_embedding(changed: str) -> None:
             angles[:, 0] = 3.0
         cos, sin = angles.cos(), angles.sin()
         if changed == "the sum is minus":
-            return [x * cos + torch.cat((chunks_of(x)[1], -chunks_of(x)[0]), -1) * sin
-                    for x in (q, k)]  # fmt: skip
+            return [
+                x * cos + torch.cat((chunks_of(x)[1], -chunks_of(x)[0]), -1) * sin for x in (q, k)
+            ]
         return [x * cos + rotate_half(x, chunks_of) * sin for x in (q, k)]
 
     shape = BATCH, HEADS, POSITIONS, SIZE

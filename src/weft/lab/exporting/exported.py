@@ -52,8 +52,10 @@ def _says(found: Predicted | None, failure: str) -> str:
     """A line for the index."""
     if found is None:
         return failure.partition("\n")[0]
-    each = (f"{row[0].kernel}: {text.cells(row[0])[0]} on {row[0].gpu}, bound by {row[0].bound}"
-            for row in found.launches)  # fmt: skip
+    each = (
+        f"{row[0].kernel}: {text.cells(row[0])[0]} on {row[0].gpu}, bound by {row[0].bound}"
+        for row in found.launches
+    )
     return "; ".join(each)
 
 

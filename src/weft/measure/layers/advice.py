@@ -181,9 +181,10 @@ def _optimizer(facts: StepFacts) -> StepAdvice | None:
 
 def _casts(facts: StepFacts) -> StepAdvice | None:
     found = [
-        c for c in facts.calls
+        c
+        for c in facts.calls
         if _name(c) in ("_to_copy", "copy_") and c.phase != OPTIMIZER and not _from_host(c)
-    ]  # fmt: skip
+    ]
     gain = sum(c.time for c in found)
     if gain < LEAST * facts.time:
         return None

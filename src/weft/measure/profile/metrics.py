@@ -16,9 +16,11 @@ from weft.values.profile import BULK, Access, Instruction
 
 _GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragment store"),
                "atom": ("atomic",), "red": ("reduction",)}  # fmt: skip
-_SHARED_OPS = {"ld": ("load", "matrix load", "fragment load"),
-               "st": ("store", "matrix store", "fragment store"),
-               "atom": ("atomic", "reduction")}  # fmt: skip
+_SHARED_OPS = {
+    "ld": ("load", "matrix load", "fragment load"),
+    "st": ("store", "matrix store", "fragment store"),
+    "atom": ("atomic", "reduction"),
+}
 _L2_OPS = {"write": (*_GLOBAL_OPS["st"], "bulk store"), "atom": ("atomic",),
            "red": ("reduction", "bulk reduction")}  # fmt: skip
 _STAGES: Mapping[str, Callable[[Access], int]] = {

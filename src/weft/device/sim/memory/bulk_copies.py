@@ -112,9 +112,8 @@ class BulkCopies:
                     AccessKind.REDUCTION if reduction and effect.writes else AccessKind.of(effect)
                 )
                 access = MemoryAccess(
-                    ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits,
-                    masks=masks,
-                )  # fmt: skip
+                    ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits, masks=masks
+                )
                 self._range(access, lanes, data, b.at(data, 256 * i))
             else:
                 access = MemoryAccess(

@@ -87,9 +87,11 @@ class Touches:
         )
         frees = {clash.one.name, clash.other.name} & set(FREES)
         kind = "free in flight" if frees else "data race"
-        what = "memory is freed that other work may still use" if frees else (
-            "work of two streams touches the same memory, in no order"
-        )  # fmt: skip
+        what = (
+            "memory is freed that other work may still use"
+            if frees
+            else "work of two streams touches the same memory, in no order"
+        )
         return Finding(
             kind, f"{kind}: {what}", "", accesses, 1, _FREE if frees else _STREAMS, place,
             clash.address,

@@ -142,9 +142,8 @@ def _demand(
     units["instructions"], units[OTHERS] = (n * slot for n in _issued(p))
     if "atomics" in units:
         units["atomics"] = max(units["atomics"], _same_lines(p) * scale)
-    fetched = 32.0 * scale * sum(
-        floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in floor.READS
-    )  # fmt: skip
+    reads = (a for a in floor.accesses(p, "global") if a.kind in floor.READS)
+    fetched = 32.0 * scale * sum(map(floor.l2_sectors, reads))
     share = units["DRAM"] and gpu.memory_gb_per_s * 1e9 / used
     memory = Memory(min(1.0, read / fetched) if fetched else 0.0, share or ALONE_BYTES)
     waited = chain(p, memory, blocks / scale)

@@ -198,7 +198,7 @@ def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -
     last = p.random if job.pages is None else job.pages.arguments
     return _plan(
         job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, last, tile.clustered
-    )  # fmt: skip
+    )
 
 
 def _split(tile: FewQueriesTile, grid: _Grid) -> str:
@@ -215,7 +215,7 @@ def _plan_direct(job: AttentionJob, tile: DirectTile, grid: _Grid, gpu: Target) 
     last = () if job.pages is None else job.pages.arguments
     return _plan(
         job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, last, tile.clustered
-    )  # fmt: skip
+    )
 
 
 def _plan_rings(job: AttentionJob, tile: RingTile, grid: _Grid, gpu: Target) -> Plan:
@@ -232,7 +232,7 @@ def _plan_rings(job: AttentionJob, tile: RingTile, grid: _Grid, gpu: Target) -> 
     given = (job.q.pointer, k, v, p.mask_pointer, job.out, job.lse)
     return _plan(
         job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, (), tile.clustered, given
-    )  # fmt: skip
+    )
 
 
 def _plan_fp32(job: AttentionJob, tile: Fp32Tile, grid: _Grid, gpu: Target) -> Plan:

@@ -38,12 +38,13 @@ def candidates(job: QuantisedJob, request: Request) -> list[Candidate]:
     found = sorted(candidates_of(product, request), key=lambda c: c.cost)[:MOST]
     return [
         Candidate(
-            f"dequantised, {c.name}", before + c.cost,
+            f"dequantised, {c.name}",
+            before + c.cost,
             f"{weight.size:,} bytes converted first; {c.why}",
             functools.partial(_plan, weight, job.dtype, to, len(job.steps), c),
         )
         for c in found
-    ]  # fmt: skip
+    ]
 
 
 def _plan(

@@ -50,10 +50,11 @@ class Decoder:
         """All findings, equal ones merged, in the order of the source."""
         raced = {i for r in self.seen.raw if r.kind in RACES for i in (r.index, r.other_index)}
         raw = [
-            r for r in self.seen.raw
+            r
+            for r in self.seen.raw
             # A read that only came too early is a race.
             if not (r.kind == FindingKind.UNINITIALISED and r.index in raced)
-        ]  # fmt: skip
+        ]
         merged: dict[object, Finding] = {}
         for r in sorted(raw, key=lambda r: -r.apart):  # the widest race says what would help
             found = self._finding(r)
