@@ -62,10 +62,9 @@ def ring_attention(
     >>> print(weft.distributed.ring_attention(q, k, v, causal=True).shape)
     torch.Size([1, 2, 4, 16])
     """
-    made: torch.Tensor = bind.with_torch("weft.distributed.ring").ring_attention(
-        q, k, v, group=group, causal=causal, layout=layout, scale=scale, cu_seqlens=cu_seqlens,
-        check=check, timeout=timeout,
-    )  # fmt: skip
+    given = (q, k, v, causal, layout, scale, cu_seqlens)
+    ring = bind.with_torch("weft.distributed.ring")
+    made: torch.Tensor = ring.ring_attention(given, group, check, timeout)
     return made
 
 
@@ -100,10 +99,9 @@ def ulysses_attention(
     >>> print(weft.distributed.ulysses_attention(q, k, v, causal=True).shape)
     torch.Size([1, 2, 4, 16])
     """
-    made: torch.Tensor = bind.with_torch("weft.distributed.ulysses").ulysses_attention(
-        q, k, v, group=group, ring_group=ring_group, causal=causal, layout=layout, scale=scale,
-        check=check, timeout=timeout,
-    )  # fmt: skip
+    given = (q, k, v, causal, layout, scale)
+    ulysses = bind.with_torch("weft.distributed.ulysses")
+    made: torch.Tensor = ulysses.ulysses_attention(given, group, ring_group, check, timeout)
     return made
 
 
