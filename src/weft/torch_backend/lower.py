@@ -15,16 +15,8 @@ from torch.fx import Graph, Node
 from weft.ops.core.layouts import memory_order
 from weft.ops.core.plan import Layout
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import (
-    Apart,
-    FusionGroup,
-    Other,
-    Step,
-    grouped,
-    inputs_of,
-    is_free,
-    shape_of,
-)
+from weft.ops.fuse.group import FusionGroup, Other, Step, inputs_of, is_free, shape_of
+from weft.ops.fuse.groups import Apart, grouped
 from weft.torch_backend import updates
 
 MOST_OPERANDS = 24
