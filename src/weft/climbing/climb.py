@@ -20,7 +20,7 @@ from weft.climbing.rung import Rung, Runner
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
-from weft.device.sim.run.launch import thread_count
+from weft.device.sim.run.host_threads import thread_count
 from weft.errors import Error, MissingDependency
 from weft.installation import pip_install
 from weft.measure import Profile, dtypes
