@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.ops.core import bind
+from weft.ops.core.bind import deferred
 
 if TYPE_CHECKING:
     import torch
@@ -20,10 +21,7 @@ __all__ = [
     "RankError", "Schedule", "gather", "positions", "ring_attention", "schedule", "shard",
     "ulysses_attention",
 ]  # fmt: skip
-_CLASSES = {
-    "RankError": "weft.distributed.transport",
-    "Schedule": "weft.distributed.schedules",
-}
+_CLASSES = {"RankError": "transport", "Schedule": "schedules"}
 """Classes, and the modules that have them."""
 
 
@@ -184,11 +182,4 @@ def schedule(
     return schedules.schedule(layout, world, causal, length=length, token_bytes=token_bytes)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _CLASSES:
-        raise AttributeError(f"weft.distributed has no '{name}'; there are {', '.join(__all__)}")
-    return getattr(bind.with_torch(_CLASSES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = deferred.attributes(__name__, _CLASSES, __all__)
