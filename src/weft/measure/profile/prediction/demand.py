@@ -85,7 +85,7 @@ def demand(p: Profile, gpu: GpuModel, kept: float = 0.0) -> Demand:
     kept  the part of its bytes that is in L2 already, and stays there
     """
     once = 1.0 / p.launches
-    again = _again_whole(p, gpu) * once
+    again = _again_whole(p) * once
     read, written = _distinct(p, once * (1.0 - kept), whole=True)
     return _demand(p, gpu, once, (read, written), again)
 
@@ -215,7 +215,7 @@ def _distinct(p: Profile, scale: float, *, whole: bool) -> tuple[float, float]:
     return sum(scaled(a, a.read) for a in p.arrays), sum(scaled(a, a.written) for a in p.arrays)
 
 
-def _again_whole(p: Profile, gpu: GpuModel) -> float:
+def _again_whole(p: Profile) -> float:
     """Bytes that L2 reads again, as the model of a profile has it."""
     return max(0.0, p.totals["sim:dram__bytes_read.sum"] - sum(a.read for a in p.arrays))
 
