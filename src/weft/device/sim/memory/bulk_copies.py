@@ -15,7 +15,7 @@ from dataclasses import replace
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import CLUSTER_SHIFT, ScheduleFields, SlotFields
+from weft.device.sim.layout import CLUSTER_SHIFT, ScheduleFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import (
@@ -28,7 +28,7 @@ from weft.device.sim.memory.bulk_list import (
     add,
     land,
 )
-from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
+from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, in_frames, note_copied
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
@@ -74,12 +74,8 @@ class BulkCopies:
         return self.e.b.at(self.e.frame, self.at)
 
     def pending(self) -> Val:
-        """The block's list; a cluster has one, in the first block's frames."""
-        e, b = self.e, self.e.b
-        if e.program.clusters:
-            first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
-            return b.at(first, SlotFields.FRAMES + self.at)
-        return b.at(e.frames, self.at)
+        """The block's list."""
+        return in_frames(self.e, self.at)
 
     def _issuer(self) -> Val:
         """The number of the warp among those that share the list."""
