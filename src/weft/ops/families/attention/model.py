@@ -8,6 +8,7 @@ the share of the peak rate of tensor cores (of FP32 units for float32) in a full
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -157,11 +158,7 @@ SHARED_READ_BANDWIDTH = 45e9
 """Bytes per second that an SM reads for such blocks."""
 
 
-def _tile(queries: int, keys: int, resident: int, reach: float, warps: int = 4, stages: int = 2,
-          causal_reach: float = 0.0) -> ForwardTile:  # fmt: skip
-    return ForwardTile(queries, keys, warps, stages, resident, reach, causal_reach)
-
-
+_tile = functools.partial(ForwardTile, warps=4, stages=2)
 FORWARD_TILES = {
     16: (
         _tile(queries=64, keys=64, resident=4, reach=0.09),
