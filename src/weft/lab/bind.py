@@ -33,7 +33,7 @@ class Bound:
         self.job, self._planned = job, planned
 
     def run(self, values: Mapping[str, Any], limit: float | None = None) -> None:
-        """Runs everything once; `values` are arrays and sizes by name."""
+        """Run everything once; `values` are arrays and sizes by name."""
         raise NotImplementedError
 
 
@@ -128,7 +128,7 @@ class BoundPython(Bound):
 
 
 def bind(job: Job, planned: Rung | None = None) -> Bound:
-    """Compiles CUDA C++, or imports a Python source, which executes it."""
+    """Compile CUDA C++, or import a Python source, which executes it."""
     if job.is_python:
         return BoundPython(job)
     return BoundCuda(job, planned)

@@ -65,7 +65,7 @@ class Worker:
         return Worker(limit=self.limit, memory=self.memory, include=self._include)
 
     def warm(self) -> None:
-        """Starts the process before the first job asks for it."""
+        """Start the process before the first job asks for it."""
         with self._lock, contextlib.suppress(Stopped):  # the first job says what is wrong
             self._ready()
 
@@ -145,7 +145,7 @@ class Worker:
         )
 
     def _kill(self, *, wait: float) -> int:
-        """Kills the process, after some seconds, and all that it started; returns its exit code."""
+        """Kill the process, after some seconds, and all that it started; return its exit code."""
         process = self._process
         if process is None:
             return 0

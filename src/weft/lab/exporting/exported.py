@@ -39,7 +39,7 @@ def export(job: Job, limit: float) -> dict[str, Any]:
 def perform(
     do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]
 ) -> dict[str, Any]:
-    """Makes the page of a job as the server sent it."""
+    """Make the page of a job as the server sent it."""
     prepared = setup.prepared(read(job), include)
     return actions.guarded(prepared, lambda: export(prepared, limit))
 

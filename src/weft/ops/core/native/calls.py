@@ -18,7 +18,7 @@ Source = tuple[Any, int]
 
 
 def unknown(*args: Any) -> Any:
-    """Refuses a call."""
+    """Refuse a call."""
     return NotImplemented
 
 
