@@ -21,7 +21,7 @@ from weft.lab import actions, formula, includes, job, origins, sass
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
 from lab_client import JOB, TURN, Lab, running
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 from weft.lab.saving import Files, version
 from weft.learn import chapter
 
@@ -62,7 +62,7 @@ def test_requests_of_others_are_refused(lab: Lab, headers: dict[str, str], statu
     assert lab.request("POST", "/api/stop", headers=headers).status == status
 
 
-def test_python_runs_only_after_it_was_allowed(worker: Worker, tmp_path: Path) -> None:
+def test_python_runs_only_after_it_was_allowed(worker: LabWorker, tmp_path: Path) -> None:
     proof = tmp_path / "ran"
     source = f"open({str(proof)!r}, 'w').close()\ndef run(x): print('ran')"
     with running(worker) as lab:
@@ -143,7 +143,7 @@ def test_no_action_shows_a_file(lab: Lab, tmp_path: Path) -> None:
     assert "a launch is one line" in launch["error"]["text"]
 
 
-def test_exercises_are_saved_in_the_folder_and_counted(worker: Worker, tmp_path: Path) -> None:
+def test_exercises_are_saved_in_the_folder_and_counted(worker: LabWorker, tmp_path: Path) -> None:
     course = tmp_path / "learn"
     mine = course / "ch01_gpu" / "exercise_parallel.cu"
     solution = chapter.find(1).exercises[1].solution.read_text()
@@ -308,7 +308,7 @@ def test_inspect_gives_code_marks_and_missing_rows(lab: Lab) -> None:
     ]
 
 
-def test_a_kernel_that_does_not_end_is_stopped(lab: Lab, worker: Worker) -> None:
+def test_a_kernel_that_does_not_end_is_stopped(lab: Lab, worker: LabWorker) -> None:
     endless = "__global__ void f(int* y) { for (;;) atomicAdd(y, 1); }"
     array = {"name": "y", "dtype": "int32", "shape": "1", "fill": "zeros"}
     change = {"source": endless, "launches": ["f<<<1, 1>>>"], "arrays": [array]}

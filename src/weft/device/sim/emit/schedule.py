@@ -19,7 +19,7 @@ from weft.device.sim.layout import (
 from weft.ir import Val
 
 
-class Schedule(Branches):
+class WarpSchedule(Branches):
     """Branches, pending lanes and exits of a warp under emission."""
 
     def __init__(self, e: Branching) -> None:

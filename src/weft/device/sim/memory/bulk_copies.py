@@ -21,9 +21,9 @@ from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import (
     EVERYTHING,
     UNIT,
+    BulkReduction,
     Entries,
     PendingCopies,
-    Reduction,
     Transfer,
     add,
     land,
@@ -260,14 +260,14 @@ def _tensor_entries(issued: list[Instruction]) -> Entries:
     return tensor_entries(issued)
 
 
-def _reduction(ins: Instruction) -> Reduction | None:
+def _reduction(ins: Instruction) -> BulkReduction | None:
     """`cp.reduce.async.bulk.TARGET....op{.noftz}.type`; None for a copy."""
     d = decode(ins)
     target = d.row.effects[0]
     if d.is_tensor or target.does is not Does.UPDATE:
         return None
     # `.add.noftz` has a row without a modifier for its operation.
-    return Reduction(d.operation or "add", d.type, target.state_space(d.words) == "shared")
+    return BulkReduction(d.operation or "add", d.type, target.state_space(d.words) == "shared")
 
 
 def _is_bulk(ins: Instruction) -> bool:
