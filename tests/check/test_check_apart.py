@@ -64,10 +64,7 @@ CHEATS = {
         "constant output",
     ),
     "replays_foreseen_answers": ("y[:] = 3 * FORESEEN + 1", "are wrong"),
-    "only_where_poisoned": (
-        "if np.isnan(y).all(): y[:] = 3 * x + 1",
-        "in the second of two runs",
-    ),
+    "only_where_poisoned": ("if np.isnan(y).all(): y[:] = 3 * x + 1", "in the second of two runs"),
     "finishes_later": (
         "def work():\n"
         "    time.sleep(0.3)\n"

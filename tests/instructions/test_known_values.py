@@ -40,10 +40,7 @@ CASES = {
         "mov.u16 %h1, 15561; cvt.s8.s8 %h2, %h1; cvt.u32.u16 %r3, %h2;",
         0xFFC9,
     ),
-    "a byte of a constant": (
-        "mov.u16 %h1, 15561; cvt.u8.u8 %h2, %h1; cvt.u32.u16 %r3, %h2;",
-        0xC9,
-    ),
+    "a byte of a constant": ("mov.u16 %h1, 15561; cvt.u8.u8 %h2, %h1; cvt.u32.u16 %r3, %h2;", 0xC9),
     "a decimal beyond the largest float": ("mov.f32 %f1, 1e308; mov.b32 %r3, %f1;", 0x7F800000),
     "a constant beyond the type": ("div.u32 %r3, %r1, 4294967299;", LANES // 3),
     "two numbers in one register": (

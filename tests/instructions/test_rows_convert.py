@@ -62,8 +62,7 @@ def _values(numbers: np.ndarray, kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("dest", "source"),
-    [("f32", "f16"), ("f64", "f16"), ("f32", "bf16"), ("f64", "bf16")],
+    ("dest", "source"), [("f32", "f16"), ("f64", "f16"), ("f32", "bf16"), ("f64", "bf16")]
 )
 def test_widening_every_number(dest: str, source: str) -> None:
     numbers, size = _numbers(source), dest[1:]
@@ -112,10 +111,7 @@ DRAWN = 480
 
 
 def _check(
-    opcode: str,
-    seed: str,
-    draw: Callable[[random.Random], int],
-    expected: Callable[[int], int],
+    opcode: str, seed: str, draw: Callable[[random.Random], int], expected: Callable[[int], int]
 ) -> None:
     rng = random.Random(f"{seed} {opcode}")
     values = [draw(rng) for _ in range(DRAWN)]
@@ -171,10 +167,7 @@ def test_to_int(dest: str, source: str, mode: str, seed: str) -> None:
 
 @pytest.mark.parametrize(
     ("opcode", "says"),
-    [
-        ("cvt.f32.f64", "must say how it rounds"),
-        ("cvt.rni.f16.f32", "keeps the type"),
-    ],
+    [("cvt.f32.f64", "must say how it rounds"), ("cvt.rni.f16.f32", "keeps the type")],
 )
 def test_refused(opcode: str, says: str) -> None:
     with pytest.raises(UnsupportedInstruction, match=says):

@@ -200,10 +200,7 @@ def test_an_operation_that_cannot_be_imported(own: Path, text: str, says: str) -
     ("arguments", "says"),
     [
         (["vecadd", "--to", "99"], "got: 99\n  allowed: 0 to "),
-        (
-            ["vecadd", "--device", "cpu"],
-            "no such device\n  got: 'cpu'\n  allowed: sim",
-        ),
+        (["vecadd", "--device", "cpu"], "no such device\n  got: 'cpu'\n  allowed: sim"),
         (["--html", "page.html"], "the name of a ladder is missing"),
     ],
 )

@@ -240,11 +240,7 @@ def test_a_block_without_attention_has_none() -> None:
 
 def test_cases_of_fused_layers_agree_with_pytorch() -> None:
     """The two ways of a case compute the same function."""
-    for words in (
-        "gpt2 up_act tokens=3",
-        "gemma2-2b gate_act tokens=3",
-        "t5-base self tokens=5",
-    ):
+    for words in ("gpt2 up_act tokens=3", "gemma2-2b gate_act tokens=3", "t5-base self tokens=5"):
         one = small.smaller(call_of(f"{words} float32"))
         case = cases.case(one.case)
         made = arguments(case, one.work.call, "cpu", torch.Generator().manual_seed(1))

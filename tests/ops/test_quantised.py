@@ -112,10 +112,7 @@ def test_a_constant_weight_is_read_early(op: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "k", "groups", "dtype"),
-    [
-        (INT4, 96, 3, BFLOAT),
-        pytest.param(INT8, 77, 1, HALF, marks=pytest.mark.slow),
-    ],
+    [(INT4, 96, 3, BFLOAT), pytest.param(INT8, 77, 1, HALF, marks=pytest.mark.slow)],
 )
 def test_a_weight_is_converted_before_a_product(kind: Any, k: int, groups: int, dtype: Any) -> None:
     """It is rounded to the dtype of x, so the error is that of a layer in that dtype."""

@@ -46,8 +46,7 @@ def climb(
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
     where = to_time(device)
     where.require(
-        "time on",
-        next="--device sim checks and counts; --from FILE shows what was timed elsewhere",
+        "time on", next="--device sim checks and counts; --from FILE shows what was timed elsewhere"
     )
     model = where.model
     if not where.real:

@@ -264,11 +264,7 @@ def _plain(tensor: Any, floating: bool) -> Any:
 
 
 def _verify(
-    op: Op,
-    case: Case,
-    rungs: Sequence[tuple[Rung, Run]],
-    arrays: Mapping[str, Any],
-    answer: Any,
+    op: Op, case: Case, rungs: Sequence[tuple[Rung, Run]], arrays: Mapping[str, Any], answer: Any
 ) -> None:
     """Check every rung at full size against PyTorch in float64."""
     spec = op.outputs[0]

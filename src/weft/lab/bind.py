@@ -43,11 +43,7 @@ class BoundCuda(Bound):
     def __init__(self, job: Job, planned: Rung | None = None) -> None:
         super().__init__(job, planned)
         self.module: Module = cuda(
-            job.source,
-            name=job.file,
-            device=job.device,
-            include=job.include,
-            defines=job.defines,
+            job.source, name=job.file, device=job.device, include=job.include, defines=job.defines
         )
 
     @property

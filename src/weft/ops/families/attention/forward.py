@@ -18,12 +18,7 @@ from weft.ops.families.attention.boxes import SLAB, operand_map
 from weft.ops.families.attention.direct_model import DirectTile
 from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.model import ForwardTile, Fp32Tile
-from weft.ops.families.attention.problem import (
-    EXPRESSION,
-    AttentionOperands,
-    Problem,
-    problem_of,
-)
+from weft.ops.families.attention.problem import EXPRESSION, AttentionOperands, Problem, problem_of
 from weft.ops.families.attention.ring_model import RingTile
 
 FewQueriesTile = ForwardTile | DirectTile | RingTile
@@ -132,11 +127,7 @@ def _of_tiles(
 
 
 def _shared_queries(
-    job: AttentionJob,
-    tile: FewQueriesTile,
-    grid: _Grid,
-    gpu: Target,
-    plan: Callable[..., Plan],
+    job: AttentionJob, tile: FewQueriesTile, grid: _Grid, gpu: Target, plan: Callable[..., Plan]
 ) -> list[Candidate]:
     """A tile with parts of the keys in blocks, and in the blocks of a cluster."""
     p, (tiles, parts, _) = job.problem, grid

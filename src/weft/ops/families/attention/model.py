@@ -15,14 +15,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED, SM_READ_BANDWIDTH
 from weft.ops.core.target import Target
-from weft.ops.families.attention.problem import (
-    EXPRESSION,
-    FREE,
-    HEADS,
-    UNIFORM,
-    WINDOW,
-    Problem,
-)
+from weft.ops.families.attention.problem import EXPRESSION, FREE, HEADS, UNIFORM, WINDOW, Problem
 
 RESIDENT = 2
 """Blocks that an SM holds of most kernels."""

@@ -18,11 +18,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout
 from weft.ops.families.index import gather, scatter
-from weft.ops.families.index.arguments import (
-    check_gather,
-    check_index_select,
-    check_scatter_add,
-)
+from weft.ops.families.index.arguments import check_gather, check_index_select, check_scatter_add
 from weft.ops.families.index.model import LEAST_SORTED
 from weft.ops.families.index.sums import by_sort, is_sorted, summed
 from weft.ops.families.index.walk import full

@@ -75,6 +75,4 @@ def op_candidates(request: Request) -> list[Candidate]:
     seconds = model.dequantise_time(weight, dtype, request.target)
     why = f"{weight.size:,} bytes"
     to = Pointer(len(request.inputs))
-    return [
-        Candidate("each", seconds, why, lambda: Plan((step(weight, dtype, to),), (out,))),
-    ]
+    return [Candidate("each", seconds, why, lambda: Plan((step(weight, dtype, to),), (out,)))]

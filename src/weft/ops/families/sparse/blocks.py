@@ -21,12 +21,7 @@ from weft.ops.families.sparse.indices import (
     refuse_gradient_of_values,
     transposed,
 )
-from weft.ops.families.sparse.model import (
-    FLOAT_COLUMNS,
-    FLOAT_ROWS,
-    FLOAT_STAGES,
-    HalfBlockTile,
-)
+from weft.ops.families.sparse.model import FLOAT_COLUMNS, FLOAT_ROWS, FLOAT_STAGES, HalfBlockTile
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 SIZES = (16, 32, 64, 128)
