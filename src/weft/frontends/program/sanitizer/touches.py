@@ -140,7 +140,7 @@ class Touches:
         if touched.plan is None or index < 0:
             return self.of_host(verb, f"{touched.name} in {where}", touched.frames)
         sim = touched.plan.sim
-        ins = Decoder(sim, touched.plan.entry, touched.plan.config, Seen()).instruction(index)
+        ins = Decoder(sim, touched.plan.entry, touched.plan.config, Seen()).code[index]
         source = ins.loc.own if ins.loc is not None else None
         launch = self._places.of(touched.frames, kernel=touched.name)
         launched = f", launched at {launch}" if launch else ""
