@@ -69,7 +69,7 @@ class BarrierLedger:
 
 
 def in_frames(e: Accessing, at: int) -> Val:
-    """What all warps of a block share; a cluster has one, in the first block's frames."""
+    """The place that all warps of a block share; a cluster has one, in its first block's frames."""
     b = e.b
     if e.program.clusters:
         first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
