@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import weft
-from limits import PROCESS_SECONDS
+from commands import run_weft
 from weft.device.models import get as gpu_model
 from weft.frontends.pytorch.gpu_profile import in_steps
 from weft.measure.layers import memory
@@ -64,11 +61,7 @@ with torch.no_grad():
 
 
 def profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "weft", "profile", *words],
-        cwd=folder, text=True, capture_output=True, timeout=PROCESS_SECONDS, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])},
-    )  # fmt: skip
+    return run_weft("profile", *words, folder=folder)
 
 
 @pytest.fixture(scope="module")
