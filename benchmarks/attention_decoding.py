@@ -176,8 +176,10 @@ def show(row: dict[str, Any]) -> None:
     print(f"== {row['call'][6:-1]}; {row['copies']} copies")
     for name, t in sorted(us.items(), key=lambda x: x[1]):
         modelled = row["modelled"].get(name, math.nan)
-        print(f"   {peer / t:6.3f} {t:8.2f} us  model {modelled:6.1f}"
-              f"  err {row['error'][name]:.5f}  {name}")  # fmt: skip
+        print(
+            f"   {peer / t:6.3f} {t:8.2f} us  model {modelled:6.1f}"
+            f"  err {row['error'][name]:.5f}  {name}"
+        )
     for name, why in row["failed"].items():
         print("   FAILED", name, why[:120])
     sys.stdout.flush()

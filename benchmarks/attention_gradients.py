@@ -50,12 +50,7 @@ def tile(*numbers: int) -> StreamedTile:
 
 
 TWO, NARROW_TWO = tile(64, 3, 2, 1, 1, 2), tile(96, 3, 2, 1, 2, 2)
-LONG = [
-    Choice(TWO),
-    Choice(tile(64, 4, 2, 1, 2, 1)),
-    Choice(TWO, 0.5),
-    Choice(TWO, 4),
-]
+LONG = [Choice(TWO), Choice(tile(64, 4, 2, 1, 2, 1)), Choice(TWO, 0.5), Choice(TWO, 4)]
 NARROW = [
     Choice(NARROW_TWO),
     Choice(tile(96, 3, 2, 1, 1, 3)),

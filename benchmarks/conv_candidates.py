@@ -321,10 +321,12 @@ def main() -> None:
         if bad:
             print(f"WRONG {name}: {bad}", flush=True)
     facts = {
-        "gpu": torch.cuda.get_device_name(), "driver": driver_version(),
-        "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+        "gpu": torch.cuda.get_device_name(),
+        "driver": driver_version(),
+        "torch": torch.__version__,
+        "cudnn": torch.backends.cudnn.version(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }  # fmt: skip
+    }
     for work in works:
         if str(work) not in errors:
             continue

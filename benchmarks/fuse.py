@@ -164,10 +164,12 @@ def _measure(name: str, small: bool, device: str) -> dict[str, Any]:
     torch.manual_seed(0)
     got = fused(*arguments)
     row = {
-        "name": name, "dtype": dtype, "kernels": fused.source.count("__global__"),
+        "name": name,
+        "dtype": dtype,
+        "kernels": fused.source.count("__global__"),
         "error": _error(function, kinds, arguments, got),
         "bytes": sum(t.numel() * t.element_size() for t in (*arguments, *_results(got))),
-    }  # fmt: skip
+    }
     if device == "cuda":
         compiled = torch.compile(function, dynamic=False)
         compiled(*arguments)

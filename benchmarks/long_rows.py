@@ -25,8 +25,10 @@ SESSION = Session("long_rows", 60.0)
 BF16, F32 = torch.bfloat16, torch.float32
 SIZES = [
     *((rows, n) for n in (65536, 128256, 262144) for rows in (4, 512)),
-    (2048, 128256), (100, 50257), (2048, 32768),
-]  # fmt: skip
+    (2048, 128256),
+    (100, 50257),
+    (2048, 32768),
+]
 
 
 class Op(NamedTuple):

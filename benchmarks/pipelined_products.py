@@ -319,9 +319,11 @@ def main() -> None:
         return
     compiler = Compiler(found, given.compile)
     about = {
-        "gpu": torch.cuda.get_device_name(), "driver": driver_version(),
-        "torch": torch.__version__, "date": str(datetime.date.today()),
-    }  # fmt: skip
+        "gpu": torch.cuda.get_device_name(),
+        "driver": driver_version(),
+        "torch": torch.__version__,
+        "date": str(datetime.date.today()),
+    }
     for call, candidates in found.items():
         there = compiler.ready(call, candidates)
         if not there:

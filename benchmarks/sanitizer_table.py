@@ -50,10 +50,7 @@ def main(
         row, languages = TOOLS[tool]
         rows: dict[str, Any] = {}
         cases = [c for c in planted.cases() if only in c.id and c.language in languages]
-        with (
-            Console(stderr=True).status("") as status,
-            ThreadPoolExecutor(AT_ONCE) as pool,
-        ):
+        with Console(stderr=True).status("") as status, ThreadPoolExecutor(AT_ONCE) as pool:
             ask = functools.partial(_before, time.monotonic() + seconds, row)
             # Simulated kernels run in the main thread: while it waits for another one, it could
             # still write to memory, and a kernel that waits forever is not deadlocked.

@@ -51,8 +51,10 @@ def operands(kind: str, shape: Shape) -> tuple[Any, ...]:
         return a.to(PLAIN[kind]), b.to(PLAIN[kind]).T
     blocks = -(-k // 128)
     sizes = {
-        "tensor": ((1,), (1,)), "row": ((m, 1), (1, n)), "block": ((m, blocks), (blocks, n // 128)),
-    }[kind.split()[-1]]  # fmt: skip
+        "tensor": ((1,), (1,)),
+        "row": ((m, 1), (1, n)),
+        "block": ((m, blocks), (blocks, n // 128)),
+    }[kind.split()[-1]]
     scales = [torch.rand(size, device="cuda") + 0.5 for size in sizes]
     if kind == "block":  # as cuBLAS needs them: of neighbouring rows, and of neighbouring K
         scales = [scale.T.contiguous().T for scale in scales]
@@ -178,9 +180,11 @@ def main() -> None:
     parser.add_argument("--record", type=Path)
     given = parser.parse_args()
     about = {
-        "gpu": torch.cuda.get_device_name(), "driver": driver_version(),
-        "torch": torch.__version__, "date": str(datetime.date.today()),
-    }  # fmt: skip
+        "gpu": torch.cuda.get_device_name(),
+        "driver": driver_version(),
+        "torch": torch.__version__,
+        "date": str(datetime.date.today()),
+    }
     begun = time.monotonic()
     jobs = wanted(given)
     found: list[list[tuple[Candidate, int]]] = []

@@ -262,15 +262,16 @@ def others() -> Iterator[Subject]:
         ("mean", (drawn(4, 2048, 7, 7, dtype=F16).to(memory_format=last), [2, 3])),
         ("mean", (drawn(8, 512, 7, 7).to(memory_format=last), [2, 3])),
         ("mean", (drawn(64, 960, 7, 7, dtype=F16), [2, 3])),
-        ("avg_pool_backward",
-         (drawn(1, 2048, 1, 1, dtype=F16), [1, 2048, 7, 7], 2, [1, 1], False, 0, True)),
-        ("avg_pool_backward",
-         (drawn(8, 512, 1, 1), [8, 512, 7, 7], 2, [1, 1], False, 0, False)),
+        (
+            "avg_pool_backward",
+            (drawn(1, 2048, 1, 1, dtype=F16), [1, 2048, 7, 7], 2, [1, 1], False, 0, True),
+        ),
+        ("avg_pool_backward", (drawn(8, 512, 1, 1), [8, 512, 7, 7], 2, [1, 1], False, 0, False)),
         ("max_pool2d", (drawn(3, 64, 112, 112, dtype=F16), [3], [2], [1])),
         ("softmax", (drawn(16, 32000, dtype=BF16), -1)),
         ("softmax", (drawn(64, 8, dtype=BF16), -1)),
         ("embedding", (torch.arange(32, device=DEVICE), drawn(51866, 1280, dtype=BF16))),
-    ]  # fmt: skip
+    ]
     for op, args in calls:
         tensors, choice = chosen(op, *args)
         found = [

@@ -33,9 +33,11 @@ STEPS, WARM_UP = 100, 20
 POINTS = 150
 """Means of the losses of a long training that are recorded."""
 NAMES = {
-    "eager": "PyTorch", "compile": "PyTorch, torch.compile",
-    "overhead": "PyTorch, reduce-overhead", "graph": "PyTorch, CUDA graph",
-}  # fmt: skip
+    "eager": "PyTorch",
+    "compile": "PyTorch, torch.compile",
+    "overhead": "PyTorch, reduce-overhead",
+    "graph": "PyTorch, CUDA graph",
+}
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

@@ -169,8 +169,10 @@ def differences(table: Table) -> str:
             if x.get("differing") or "simulator" in x or "skipped" in x:
                 counted[kind, causes.cause(kind, x)] += 1
                 shown[kind, causes.cause(kind, x)] += x.get("shown", False)
-    body = [(kind, number, shown[kind, why] or "", why)
-            for (kind, why), number in sorted(counted.items())]  # fmt: skip
+    body = [
+        (kind, number, shown[kind, why] or "", why)
+        for (kind, why), number in sorted(counted.items())
+    ]
     return table(("what", "number#", "shown#", "cause"), body) if body else "Nothing differs."
 
 

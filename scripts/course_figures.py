@@ -7,7 +7,6 @@ python scripts/tables.py --check    fails when one is stale
 
 from __future__ import annotations
 
-import json
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import charts
 import numpy as np
+from benchmark_records import RECORDS, newest, rows_of
 from charts import Bar, Point
 
 import weft
@@ -31,7 +31,6 @@ from weft.measure.expressions import number
 from weft.report.ring.page import svg
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "benchmarks" / "records"
 COPY = """
 __global__ void copy(const float* x, float* y, int stride) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -91,16 +90,9 @@ def _best(is_best: bool) -> str:
 
 
 # ---- levels of memory --------------------------------------------------------------------------
-def _levels() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        (RECORDS / "memory_levels.jsonl").read_text("utf-8").splitlines()[-1]
-    )
-    return found
-
-
 def levels() -> str:
     """A chart of the latency of each level of memory for one thread."""
-    record = _levels()
+    record = newest("memory_levels.jsonl")
     rows = [
         Bar(level, row["cycles"], f"{row['cycles']:.0f} cycles")
         for level, row in record["latency"].items()
@@ -127,7 +119,7 @@ GERMAN: Mapping[str, str] = {
 
 def levels_table(words: Mapping[str, str] = types.MappingProxyType({})) -> str:
     """Latencies and throughputs, for chapter 1; `words` translates the names."""
-    record = _levels()
+    record = newest("memory_levels.jsonl")
     head = ("cycles", "ns", "all SMs together")
     shown = " | ".join(words.get(name, name) for name in head)
     lines = [f"| | {shown} |", "| --- | --: | --: | --: |"]
@@ -210,7 +202,7 @@ def resident() -> str:
 
 def launches() -> str:
     """A training step in PyTorch, launched one by one and as a graph."""
-    steps = [json.loads(t) for t in (RECORDS / "train_mnist.jsonl").read_text("utf-8").splitlines()]
+    steps = rows_of("train_mnist.jsonl")
     both = [[r for r in s["train_mnist"] if {"eager", "graph"} <= r["us"].keys()] for s in steps]
     rows = [r for r in next(filter(None, reversed(both))) if r["precision"] == "fp32"]
     out = []
@@ -225,7 +217,7 @@ def launches() -> str:
 
 def filters_table() -> str:
     """Convolutions of a large image by the size of the filter, for chapter 11."""
-    lines = [json.loads(t) for t in (RECORDS / "network_ops.jsonl").read_text("utf-8").splitlines()]
+    lines = rows_of("network_ops.jsonl")
     record = [r for r in lines if r["family"] == "large filters"][-1]
     side = record["image"][-1]
     out = [

@@ -67,8 +67,9 @@ def worst(table: Table) -> str:
         compared = [t for t in times if not math.isnan(t.ratio(clock))]
         low = sorted(compared, key=lambda t: t.ratio(clock))[:WORST]
         header = ("ratio#", "call", "kernel", "weft, µs#", "best peer, µs#", "peer")
-        rows = [(_ratio(t.ratio(clock)), t.layer.words, t.result.plan, *_pair(t, clock))
-                for t in low]  # fmt: skip
+        rows = [
+            (_ratio(t.ratio(clock)), t.layer.words, t.result.plan, *_pair(t, clock)) for t in low
+        ]
         parts.append(f"{words}:\n\n{table(header, rows)}")
     return "\n\n".join(parts)
 
@@ -86,8 +87,9 @@ def _pair(t: LayerTime, clock: str) -> tuple[str, str, str]:
 
 
 def _precision(times: Sequence[LayerTime]) -> str:
-    wrong, imprecise = (sum(x) for x in zip(*((t.result.wrong, t.imprecise) for t in times),
-                                            strict=True))  # fmt: skip
+    wrong, imprecise = (
+        sum(x) for x in zip(*((t.result.wrong, t.imprecise) for t in times), strict=True)
+    )
     return (
         f"Of {len(times)} results, {wrong} are wrong and {imprecise} less precise than PyTorch's."
     )

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+from benchmark_records import newest, rows_of
+
 Table = Callable[..., str]
-
-
-def last(name: str) -> dict[str, Any]:
-    """The newest record of a file."""
-    record: dict[str, Any] = json.loads((RECORDS / name).read_text("utf-8").splitlines()[-1])
-    return record
 
 
 def _machine(record: dict[str, Any]) -> str:
@@ -24,7 +17,7 @@ def _machine(record: dict[str, Any]) -> str:
 
 def fuse(table: Table) -> str:
     """The newest run of `benchmarks/fuse.py --record`."""
-    record = last("fuse.jsonl")
+    record = newest("fuse.jsonl")
     rows = record["fuse"]
     means = [
         math.exp(sum(math.log(r["us"][i] / r["us"][0]) for r in rows) / len(rows)) for i in (1, 2)
@@ -42,8 +35,7 @@ def fuse(table: Table) -> str:
 def training() -> dict[str, Any]:
     """The newest whole run of `benchmarks/train_mnist.py --record`, one with epochs; later runs of
     some steps replace what they have timed."""
-    lines = (RECORDS / "train_mnist.jsonl").read_text("utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
+    records = rows_of("train_mnist.jsonl")
     whole = max(i for i, r in enumerate(records) if "epochs" in r)
     found: dict[str, Any] = records[whole] | {"date": records[-1]["date"]}
     for row in (row for r in records[whole + 1 :] for row in r["train_mnist"]):
@@ -124,7 +116,7 @@ def train_epochs(table: Table) -> str:
 
 def train_climb(table: Table) -> str:
     """The newest run of `weft climb mnist --device gpu --record`."""
-    record = last("climb_mnist.jsonl")
+    record = newest("climb_mnist.jsonl")
     body = []
     for one in record["versions"]:
         us = {part: 1e6 * seconds for part, seconds in one["times"]["parts"].items()}
@@ -136,15 +128,13 @@ def train_climb(table: Table) -> str:
 
 def convolution(table: Table) -> str:
     """The newest run of each pass and precision in the records of `benchmarks/conv_shapes.py`."""
-    records = [
-        json.loads(x) for x in (RECORDS / "conv_shapes.jsonl").read_text("utf-8").splitlines()
-    ]
-    newest: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    latest: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    records = rows_of("conv_shapes.jsonl")
     for record in records:
-        newest |= _passes(record)
+        latest |= _passes(record)
     kinds = ("depthwise", "channels_last")
-    order = sorted(newest, key=lambda key: ([kind in key[0] for kind in kinds], key[1], key[0]))
-    body = [_ratios(*key, newest[key]) for key in order]
+    order = sorted(latest, key=lambda key: ([kind in key[0] for kind in kinds], key[1], key[0]))
+    body = [_ratios(*key, latest[key]) for key in order]
     head = ("pass", "precision", "shapes#", "candidate", "alone, mean#", "worst#", "below 0.7#",
             "as called, mean#", "worst#")  # fmt: skip
     return f"{_machine(records[-1])}, cuDNN {records[-1]['cudnn']}.\n\n{table(head, body)}"
@@ -180,9 +170,11 @@ def _mean_and_worst(ratios: list[float]) -> tuple[str, str]:
 
 PARTS = ("load", "forward", "backward", "update")
 PEERS = {
-    "eager": "PyTorch, eager", "compile": "torch.compile", "overhead": "reduce-overhead",
+    "eager": "PyTorch, eager",
+    "compile": "torch.compile",
+    "overhead": "reduce-overhead",
     "graph": "PyTorch, CUDA graph",
-}  # fmt: skip
+}
 TABLES: dict[str, Callable[[Table], str]] = {
     "fuse": fuse, "train": train, "train_parts": train_parts, "train_epochs": train_epochs,
     "train_line": train_line, "train_climb": train_climb,

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmark_records import rows_of
+
 from weft.measure.parallel.layouts.table import LAYOUTS
 from weft.measure.parallel.links import PRESETS
 from weft.measure.parallel.simulation.simulate import simulate
 from weft.values.time.parallel import Attention, Fabric, Link, Schedule, Step
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "benchmarks" / "records"
 FILE = ROOT / "src" / "weft" / "measure" / "parallel" / "recorded.json"
 NETWORKS = ("gpt2", "llama", "bert")
 """Networks of texts, whose layers are equal."""
@@ -40,10 +41,6 @@ def recorded() -> str:
         for name, rows in parts.items()
     )
     return "{\n" + ",\n".join(lists) + "\n}\n"
-
-
-def _lines(name: str) -> list[Row]:
-    return [json.loads(line) for line in (RECORDS / name).read_text("utf-8").splitlines()]
 
 
 def _networks() -> Iterator[Row]:
@@ -71,7 +68,7 @@ def _networks() -> Iterator[Row]:
 def _steps() -> list[Row]:
     """The newest training step of each network, by its fastest contender as called."""
     newest: dict[tuple[str, str], Row] = {}
-    for line in _lines("networks.jsonl"):
+    for line in rows_of("networks.jsonl"):
         if not line["training"] or line["network"] not in NETWORKS or line["dtype"] == "fp32":
             continue
         times = {
@@ -97,7 +94,7 @@ def _steps() -> list[Row]:
 def _attention() -> list[Row]:
     """The newest long forward call of each head size, causal or not, by its fastest kernel."""
     newest: dict[tuple[int, bool], Row] = {}
-    for line in _lines("attention_tiles.jsonl"):
+    for line in rows_of("attention_tiles.jsonl"):
         call = line.get("call", {})
         if call.get("rows", 0) < LEAST or call["keys"] != call["rows"] or call.get("mask"):
             continue

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
+
+from benchmark_records import rows_of
 
 from weft.device import models
 from weft.measure.profile.prediction import judge
 from weft.measure.profile.prediction.constants import JUDGED
 
-RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 Row = dict[str, Any]
 
 
 def rows(name: str = "predict") -> list[Row]:
     """The rows of a record that were counted for the model as it is."""
-    every = map(json.loads, (RECORDS / f"{name}.jsonl").read_text("utf-8").splitlines())
-    counted = (row for row in every if "failed" not in row)
+    counted = (row for row in rows_of(f"{name}.jsonl") if "failed" not in row)
     return [row for row in counted if all("code" in launch for launch in row["launches"])]
 
 

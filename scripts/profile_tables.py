@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmark_records import newest
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 from profiled.exact import is_exact  # noqa: E402
 
-RECORDS = BENCHMARKS / "records"
 MISSES = "l1tex__m_xbar2l1tex_read_sectors.sum"
 SMALL = 100_000
 """Bytes: with less traffic, what a launch itself needs outweighs what its kernel does."""
-
-
-def newest(name: str) -> dict[str, Any]:
-    """The last run in a record."""
-    run: dict[str, Any] = json.loads((RECORDS / name).read_text("utf-8").splitlines()[-1])
-    return run
 
 
 def reason(name: str, both: dict[str, list[float]], marks: Sequence[str] = ()) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from benchmark_records import rows_of
 
 Table = Callable[..., str]
 Rows = list[dict[str, Any]]
-RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
 PEERS = {"F.linear bf16": "int8", "_weight_int8pack_mm": "int8", "_weight_int4pack_mm": "int4"}
 """PyTorch's functions, and the format beside which each was timed."""
 TOKENS = (1, 4, 16, 64)
@@ -69,7 +68,7 @@ def steps(table: Table) -> str:
 
 def read(name: str) -> Rows:
     """A record's rows; the last of a call counts."""
-    return [json.loads(line) for line in (RECORDS / f"{name}.jsonl").read_text().splitlines()]
+    return rows_of(f"{name}.jsonl")
 
 
 def rounded(us: float) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
+
+from benchmark_records import newest
 
 from weft.distributed import schedule
 from weft.distributed.blocks import LAYOUTS
@@ -12,7 +13,6 @@ from weft.report.ring.page import amount, svg
 
 Table = Callable[..., str]
 ROOT = Path(__file__).resolve().parents[1]
-RECORD = ROOT / "benchmarks" / "records" / "ring_errors.jsonl"
 CASES = (*LAYOUTS, "packed", "ulysses")
 WORLD, LENGTH = 4, 131072
 """Ranks and tokens of the pictures, and of the table of layouts for more ranks."""
@@ -20,7 +20,7 @@ WORLD, LENGTH = 4, 131072
 
 def errors(table: Table) -> str:
     """The newest run of `benchmarks/ring_errors.py`."""
-    run = json.loads(RECORD.read_text("utf-8").splitlines()[-1])
+    run = newest("ring_errors.jsonl")
     body = [
         (world, *(_worst(found, case) for case in CASES)) for world, found in run["errors"].items()
     ]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+from benchmark_records import rows_of
+
 _TOOLS = ("weft", "gpu", "python")
 Markdown = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
 def found_table(table: Markdown) -> str:
     """The table of the bugs of each kind that every tool has found."""
-    newest = {r["tool"]: r for r in _records("sanitizer_table.jsonl")}
+    newest = {r["tool"]: r for r in rows_of("sanitizer_table.jsonl")}
     cases = {tool: newest[tool]["cases"] for tool in _TOOLS if tool in newest}
     kinds = sorted({(c["kind"], c["language"]) for c in cases["weft"].values()})
     body = [
@@ -35,7 +34,7 @@ def found_table(table: Markdown) -> str:
 
 def cost_table(table: Markdown) -> str:
     """Times and memory of each kernel of the benchmarks."""
-    done = _records("sanitizer_cost.jsonl")[-1]
+    done = rows_of("sanitizer_cost.jsonl")[-1]
     body = [
         (c["name"], f"{1e3 * c['plain']:.1f}", f"{1e3 * c['sanitized']:.1f}", f"{c['times']:.1f}",
          f"{c['memory']:.1f}")
@@ -46,10 +45,6 @@ def cost_table(table: Markdown) -> str:
         f"{table(header, body)}\n\nGeometric mean {done['mean']:.1f} times the plain simulation, "
         f"on one core of {done['machine']['cpu']}."
     )
-
-
-def _records(name: str) -> list[Any]:
-    return [json.loads(line) for line in (RECORDS / name).read_text("utf-8").splitlines()]
 
 
 def _share(cases: Mapping[str, Any], kind: str, language: str) -> str:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+from benchmark_records import newest
+
 Table = Callable[..., str]
-
-
-def _newest(name: str) -> dict[str, Any]:
-    run: dict[str, Any] = json.loads((RECORDS / name).read_text("utf-8").splitlines()[-1])
-    return run
 
 
 def rates_table(table: Table) -> str:
     """The newest run of `benchmarks/schedule_rates.py --record`."""
-    run = _newest("schedule_rates.jsonl")
+    run = newest("schedule_rates.jsonl")
     seeds, rows = run["seeds"], run["cases"]
     body = [
         (f"`{r['kernel']}`", r["what"],
@@ -40,7 +33,7 @@ def rates_table(table: Table) -> str:
 
 def cost_table(table: Table) -> str:
     """The newest run of `benchmarks/schedules.py --record`."""
-    run = _newest("schedules.jsonl")
+    run = newest("schedules.jsonl")
     rows = run["cases"]
     body = [
         (f"`{r['name']}`", f"{1e3 * r['plain']:.1f}",

@@ -31,8 +31,9 @@ def ratios(table: Table) -> str:
     if not records:
         return _missing()
     times = [(r, _time(r)) for r in records]
-    rows = [(f"`{t.case.words}`", *(_ratio(t.ratio(c)) for c in CLOCKS), r["date"])
-            for r, t in times]  # fmt: skip
+    rows = [
+        (f"`{t.case.words}`", *(_ratio(t.ratio(c)) for c in CLOCKS), r["date"]) for r, t in times
+    ]
     means = (_ratio(mean(t.ratio(c) for _, t in times)) for c in CLOCKS)
     header = ("step", "as called#", "in graphs#", "best of both#", "measured")
     body = table(header, [*rows, ("geometric mean", *means, "")])
@@ -63,8 +64,10 @@ def steps(table: Table) -> str:
 def line(table: Table) -> str:
     """One sentence: how much faster the steps are than PyTorch's fastest, and the least of them."""
     found = [_time(r) for r in newest()]
-    parts = [_part(name, [t for t in found if t.case.training == training])
-             for name, training in (("training", True), ("inference", False))]  # fmt: skip
+    parts = [
+        _part(name, [t for t in found if t.case.training == training])
+        for name, training in (("training", True), ("inference", False))
+    ]
     if not any(parts):
         return _missing()
     return (
@@ -122,9 +125,11 @@ def kernels(table: Table) -> str:
         (t, name, t.results[name])
         for t in map(_time, newest())
         for name in LISTED
-        if name in t.results and t.case.training and t.case.dtype == "bf16"
+        if name in t.results
+        and t.case.training
+        and t.case.dtype == "bf16"
         and sum(us for _, _, us in t.results[name].kernels)
-    ]  # fmt: skip
+    ]
     if not listed:
         return "No record has kernels yet: `weft bench networks --kernels` lists them."
     rows: list[tuple[object, ...]] = []

@@ -10,7 +10,6 @@ A table stands between `<!-- table:NAME -->` and `<!-- /table -->`; NAME is a ke
 from __future__ import annotations
 
 import functools
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,14 +39,13 @@ import schedule_tables
 import sparse_times
 import step_tables
 import test_tables
+from benchmark_records import newest, rows_of
 
 from weft.device import models
 from weft.tasks import coverage
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
-LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
-FRONT_END_RECORDS = RECORDS.with_name("frontends_speed.jsonl")
+RECORDS = "sim_speed.jsonl"
 API = ROOT / "docs" / "api.md"
 FAMILIES = ROOT / "src" / "weft" / "ops" / "families"
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
@@ -117,8 +115,7 @@ def devices_table() -> str:
 
 def speed_table() -> str:
     """The newest whole run of `benchmarks/sim_speed.py --record` on each architecture."""
-    lines = RECORDS.read_text("utf-8").splitlines() if RECORDS.exists() else []
-    runs = [run for run in map(json.loads, lines) if run["cases"] and not run["quick"]]
+    runs = [run for run in rows_of(RECORDS) if run["cases"] and not run["quick"]]
     if not runs:
         return "Not measured yet: `python benchmarks/sim_speed.py --record` does it."
     newest = {run["machine"]["architecture"]: run for run in runs}
@@ -151,9 +148,11 @@ def _speed(run: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
 
 
 BY_THE_CLOCK = (
-    "one core to two, least of the large", "first launch from source",
-    "first launch from the cache", "warm launch of an empty kernel",
-)  # fmt: skip
+    "one core to two, least of the large",
+    "first launch from source",
+    "first launch from the cache",
+    "warm launch of an empty kernel",
+)
 """Targets that other processes disturb."""
 
 
@@ -192,7 +191,7 @@ def _readable(name: str, value: float) -> str:
 
 def launch_table() -> str:
     """The newest run of `benchmarks/launch_overhead.py --record`."""
-    run = json.loads(LAUNCH_RECORDS.read_text("utf-8").splitlines()[-1])
+    run = newest("launch_overhead.jsonl")
     times = sorted(run["times"].items(), key=lambda row: row[1]["median"])
     body = [
         (f"`{name}`", f"{t['median'] * 1e6:.2f}", f"{t['lowest'] * 1e6:.2f}") for name, t in times
@@ -215,8 +214,7 @@ def launch_table() -> str:
 
 def front_end_table(name: str) -> str:
     """The newest run of a front end's cases by `benchmarks/frontends_speed.py --record`."""
-    lines = FRONT_END_RECORDS.read_text("utf-8").splitlines() if FRONT_END_RECORDS.exists() else []
-    runs = [run for run in map(json.loads, lines) if run["front_end"] == name]
+    runs = [run for run in rows_of("frontends_speed.jsonl") if run["front_end"] == name]
     if not runs:
         return f"Not measured yet: `python benchmarks/frontends_speed.py --only {name} --record`."
     run = runs[-1]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+from benchmark_records import rows_of
+
 SLOWEST = 50
 COMMANDS = {"quick": "make quick", "main": "make test", "all": "make test-all"}
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
-def _rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (RECORDS / name).read_text("utf-8").splitlines()]
-
-
 def suites(table: Table) -> str:
     """Tests, lines, CPU time and the last recorded wall time of each suite."""
-    rows = _rows("test_costs.jsonl")
+    rows = rows_of("test_costs.jsonl")
     functions = [row for row in rows if "test" in row]
-    runs = {row["suite"]: row for row in _rows("test_runs.jsonl") if "suite" in row}
+    runs = {row["suite"]: row for row in rows_of("test_runs.jsonl") if "suite" in row}
     whole = _sum(rows, "all", "lines")
     body = []
     for name, command in COMMANDS.items():
@@ -44,7 +39,7 @@ def _sum(rows: Iterable[dict[str, Any]], suite: str, key: str) -> float:
 
 def slowest(table: Table) -> str:
     """The test functions that take most CPU time, with all their cases."""
-    tests = [row for row in _rows("test_costs.jsonl") if "test" in row]
+    tests = [row for row in rows_of("test_costs.jsonl") if "test" in row]
     tests.sort(key=lambda row: -row["cpu_seconds"])
     body = []
     for row in tests[:SLOWEST]:

@@ -61,9 +61,11 @@ def _training(device: str) -> None:
 def _convolutions(device: str) -> None:
     """One tap, three, and many in single precision."""
     for dtype, (h, w), (c, k), taps in (
-        (torch.float16, (16, 16), (64, 128), 1), (torch.float32, (16, 16), (64, 128), 1),
-        (torch.float32, (20, 20), (32, 32), 3), (torch.float32, (40, 40), (4, 4), 15),
-    ):  # fmt: skip
+        (torch.float16, (16, 16), (64, 128), 1),
+        (torch.float32, (16, 16), (64, 128), 1),
+        (torch.float32, (20, 20), (32, 32), 3),
+        (torch.float32, (40, 40), (4, 4), 15),
+    ):
         x = _drawn(device, 4, c, h, w, dtype=dtype).requires_grad_()
         weight = _drawn(device, k, c, taps, taps, dtype=dtype, seed=2).requires_grad_()
         _back(weft.ops.conv2d(x, weight, padding=taps // 2), x, weight)

@@ -55,13 +55,7 @@ class Error(Exception):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        where: str = "",
-        got: str = "",
-        allowed: str = "",
-        next: str = "",
+        self, what: str, *, where: str = "", got: str = "", allowed: str = "", next: str = ""
     ) -> None:
         self.what, self.where, self.got, self.allowed, self.next = what, where, got, allowed, next
         super().__init__(self._text())

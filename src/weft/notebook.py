@@ -54,7 +54,7 @@ def _parser() -> _Parser:
 
 
 def _cuda(shell: Any, line: str, cell: str) -> None:
-    """Compiles a cell. Line numbers match the notebook's: the magic is line 1."""
+    """Compile a cell. Line numbers match the notebook's: the magic is line 1."""
     try:
         words = shlex.split(line)
     except ValueError as error:

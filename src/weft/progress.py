@@ -25,21 +25,21 @@ around: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 def say(what: str) -> None:
-    """Prints a line on a terminal immediately."""
+    """Print a line on a terminal immediately."""
     if enabled and sys.stderr is not None and sys.stderr.isatty():
         _print(what)
 
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Prints a line on a terminal if the code inside takes long."""
+    """Print a line on a terminal if the code inside takes long."""
     with around(), _later(say, f"compiling {what}") if enabled else nullcontext():
         yield
 
 
 @contextmanager
 def building(what: str) -> Iterator[None]:
-    """Prints a line on a terminal immediately, elsewhere if the code inside takes long."""
+    """Print a line on a terminal immediately, elsewhere if the code inside takes long."""
     say(f"compiling {what}")
     piped = enabled and sys.stderr is not None and not sys.stderr.isatty()
     with _later(_print, f"compiling {what} (first run)") if piped else nullcontext():

@@ -89,7 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests on a GPU where there is none, also those with the mark and no fixture."""
+    """Skip tests on a GPU where there is none, also those with the mark and no fixture."""
     on_gpu = [item for item in items if (name := _device(item)) and _number(name) is not None]
     if on_gpu and (why := no_gpu()):
         for item in on_gpu:
@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Runs a marked test under the sanitizer; findings fail the test. Errors show its frame."""
+    """Run a marked test under the sanitizer; findings fail the test. Errors show its frame."""
     from weft.errors import Error, SanitizerError
 
     complete = False
@@ -120,7 +120,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-    """Opens the debugger for a failed test, as `--pdb` opens pdb: nothing is captured then."""
+    """Open the debugger for a failed test, as `--pdb` opens pdb: nothing is captured then."""
     failures = node.stash.get(_FAILURES, None)
     if failures is None or call.when != "call" or call.excinfo is None:
         return
@@ -164,7 +164,7 @@ def weft_device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def weft_array(weft_device: str) -> Callable[[np.ndarray[Any, Any]], Any]:
-    """Puts a NumPy array where the test runs: the array itself, or a PyTorch or CuPy array."""
+    """Put a NumPy array where the test runs: the array itself, or a PyTorch or CuPy array."""
     number = _number(weft_device)
     if number is None:
         return lambda array: array
@@ -242,7 +242,7 @@ def _in_parallel(config: pytest.Config) -> bool:
 
 
 def _failures(item: pytest.Item) -> AbstractContextManager[Any]:
-    """Keeps the launch of a test that fails, for `--weft-debug`."""
+    """Keep the launch of a test that fails, for `--weft-debug`."""
     if not item.config.getoption("--weft-debug"):
         return nullcontext()
     from weft.debug.failures import FailedLaunches

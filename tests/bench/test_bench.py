@@ -47,8 +47,10 @@ def test_the_interval_holds_the_median() -> None:
 
 
 def test_other_precisions_are_marked() -> None:
-    times = [Timing("mine", 2e-3, 2e-3, 2e-3, 10, 0, "", "f32"),
-             Timing("torch", 1e-3, 1e-3, 1e-3, 10, 0, "", "tf32")]  # fmt: skip
+    times = [
+        Timing("mine", 2e-3, 2e-3, 2e-3, 10, 0, "", "f32"),
+        Timing("torch", 1e-3, 1e-3, 1e-3, 10, 0, "", "tf32"),
+    ]
     said = str(Bench("H200", True, tuple(times)))
     assert "computes in tf32, not f32" in said and "2.00 x the fastest" in said
     with pytest.raises(KeyError, match="mine, torch"):

@@ -64,10 +64,7 @@ CHEATS = {
         "constant output",
     ),
     "replays_foreseen_answers": ("y[:] = 3 * FORESEEN + 1", "are wrong"),
-    "only_where_poisoned": (
-        "if np.isnan(y).all(): y[:] = 3 * x + 1",
-        "in the second of two runs",
-    ),
+    "only_where_poisoned": ("if np.isnan(y).all(): y[:] = 3 * x + 1", "in the second of two runs"),
     "finishes_later": (
         "def work():\n"
         "    time.sleep(0.3)\n"
@@ -279,8 +276,10 @@ def gathers(x, at, from_, y):
     result = _run(str(path))
     assert result.exit_code == 0, result.output
     assert [line.split(":")[0] for line in result.stdout.splitlines()] == [
-        "✓ ones/fills", "✓ both/splits", "✓ offsets/gathers",
-    ]  # fmt: skip
+        "✓ ones/fills",
+        "✓ both/splits",
+        "✓ offsets/gathers",
+    ]
 
 
 def test_what_solutions_print_is_marked(judged: dict[str, dict[str, Any]]) -> None:

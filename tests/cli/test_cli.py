@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 import weft
 import weft.__main__ as main
+from commands import run_weft
 from limits import PROCESS_SECONDS
 from weft import cache, cli
 from weft.cli import app, misplaced
@@ -319,13 +320,7 @@ def test_doctor_says_what_mends_a_broken_compiler(tmp_path: Path) -> None:
     library.parent.mkdir(parents=True)
     library.touch()
     path = os.pathsep.join([str(tmp_path), str(Path(weft.__file__).parents[1])])
-    done = subprocess.run(
-        [sys.executable, "-m", "weft", "doctor"],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=PROCESS_SECONDS,
-    )
+    done = run_weft("doctor", path=path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "✗ NVRTC" in done.stdout
     assert "pip install 'cuda-bindings" in done.stdout

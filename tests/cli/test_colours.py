@@ -16,9 +16,7 @@ from limits import PROCESS_SECONDS
 
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7])[;m]")
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-ENVIRONMENT = {
-    **CLEAN, "PYTHONPATH": str(Path(weft.__file__).parents[1]), "TERM": "xterm-256color",
-}  # fmt: skip
+ENVIRONMENT = {**CLEAN, "PYTHONPATH": str(Path(weft.__file__).parents[1]), "TERM": "xterm-256color"}
 CALLS = [
     pytest.param(["ptx", "k.cu"], id="source"),
     pytest.param(["isa", "add.s99"], id="error"),

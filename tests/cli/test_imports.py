@@ -53,8 +53,10 @@ def _modules() -> dict[str, str]:
     """Name -> source of every module."""
     files = [p for p in ROOT.rglob("*.py") if not any(p.relative_to(ROOT).match(u) for u in USERS)]
     parts = {p: p.relative_to(ROOT.parent).with_suffix("").parts for p in files}
-    return {".".join(x[: -1 if x[-1] == "__init__" else None]): p.read_text("utf-8")
-            for p, x in parts.items()}  # fmt: skip
+    return {
+        ".".join(x[: -1 if x[-1] == "__init__" else None]): p.read_text("utf-8")
+        for p, x in parts.items()
+    }
 
 
 def _imports(source: str, modules: Mapping[str, str]) -> Iterator[Import]:
@@ -87,8 +89,10 @@ def _refused(modules: Mapping[str, str], levels: Mapping[str, int]) -> Iterator[
 
     A package may load its own parts late.
     """
-    found = {name: [i for i in _imports(text, modules) if i.target.startswith("weft")]
-             for name, text in modules.items()}  # fmt: skip
+    found = {
+        name: [i for i in _imports(text, modules) if i.target.startswith("weft")]
+        for name, text in modules.items()
+    }
 
     @functools.cache
     def reached(name: str) -> frozenset[str]:

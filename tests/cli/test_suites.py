@@ -137,9 +137,7 @@ def test_a_whole_measurement_keeps_nothing(stored: Path) -> None:
     costs = measured(stored, {"test_new": (0.5, [2])})
     choose_tests.main([str(costs), "--cpu", "some"])
     suites.stored.cache_clear()
-    assert suites.stored() == {
-        "quick": {"cli/test_suites.py": {"test_new": [""]}}, "main": {}
-    }  # fmt: skip
+    assert suites.stored() == {"quick": {"cli/test_suites.py": {"test_new": [""]}}, "main": {}}
     assert record().keys() == {"test_new"}
 
 

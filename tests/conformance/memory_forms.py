@@ -184,12 +184,14 @@ def _atomic_wide(row: InstructionRow, opcode: str, space: str) -> Form:
     cas = ".cas." in opcode
     given = "%x, %y" if cas else "%y"
     code = [
-        ".reg .b128 %x, %y, %z;", "st.shared.v2.b64 [%t1], {%a0, %a1};",
+        ".reg .b128 %x, %y, %z;",
+        "st.shared.v2.b64 [%t1], {%a0, %a1};",
         "and.b32 %t4, %i, 1; setp.ne.u32 %q0, %t4, 0;",  # every other thread expects what is there
         "selp.b64 %u6, %a0, %a2, %q0; mov.b128 %x, {%u6, %a1}; mov.b128 %y, {%a3, %a2};",
         f"{opcode} %z, [{SPACES.get(space, '%t1')}], {given};",
-        "mov.b128 {%d2, %d3}, %z;", "ld.shared.v2.b64 {%d0, %d1}, [%t1];",
-    ]  # fmt: skip
+        "mov.b128 {%d2, %d3}, %z;",
+        "ld.shared.v2.b64 {%d0, %d1}, [%t1];",
+    ]
     return Form(opcode, row, ("b64",) * 4, (64,) * 4, (FREE, POOL, OWN, *code))
 
 
@@ -353,8 +355,10 @@ def mbarriers(row: InstructionRow) -> Iterator[Form]:
             for j, test in enumerate(LOOKS, results + 1):
                 code.append(f"mbarrier.{test}; selp.u32 %d{j}, 1, 0, %q0;")
             results += 1 + len(LOOKS)
-        start = ("and.b32 %t6, %a0, 3; add.u32 %t6, %t6, 2; and.b32 %t7, %a0, 0xff00;",
-                 "mbarrier.init.shared.b64 [%t1], %t6;")  # fmt: skip
+        start = (
+            "and.b32 %t6, %a0, 3; add.u32 %t6, %t6, 2; and.b32 %t7, %a0, 0xff00;",
+            "mbarrier.init.shared.b64 [%t1], %t6;",
+        )
         yield Form(opcode, row, ("b32",), (32,) * results, (FREE, POOL, OWN, *start, *code))
 
 

@@ -160,9 +160,11 @@ def _draw(kind: Kind, m: str, i: int, count: int, bits: int, distinct: int, salt
         return [f"mov.b{bits} %{m}{i}, %{m}{i - distinct};"]
     keep, force = {"a": ("%m0", "%m1"), "b": ("%m2", "%m3"), "c": ("%m4", "%m5")}[m]
     lines = _mixed("%x", salt)
-    lines += [f"and.b32 %y, %x, {keep}; or.b32 %y, %y, {force};",
-              "mul.lo.u32 %z, %x, 0x2C1B3C6D; shr.u32 %z, %z, 7; and.b32 %z, %z, %m6;",
-              "setp.eq.u32 %q, %z, 0; selp.b32 %x, %x, %y, %q;"]  # fmt: skip
+    lines += [
+        f"and.b32 %y, %x, {keep}; or.b32 %y, %y, {force};",
+        "mul.lo.u32 %z, %x, 0x2C1B3C6D; shr.u32 %z, %z, 7; and.b32 %z, %z, %m6;",
+        "setp.eq.u32 %q, %z, 0; selp.b32 %x, %x, %y, %q;",
+    ]
     half = distinct // 2
     if bits == 64:
         lines += [*_mixed("%y", salt + 1000), f"mov.b64 %{m}{i}, {{%y, %x}};"]
@@ -170,9 +172,11 @@ def _draw(kind: Kind, m: str, i: int, count: int, bits: int, distinct: int, salt
         lines.append(f"mov.b32 %{m}{i}, %x;")
     if m != "c" and distinct % 2 == 0 and i >= half:  # under `twin` a copy, of other sign in A
         sign = _signs(kind, m) if m == "a" else "0"
-        lines += [f"xor.b{bits} %{'v' if bits == 64 else 'y'}, %{m}{i - half}, {sign};",
-                  "setp.ne.u32 %q, %m7, 0;",
-                  f"selp.b{bits} %{m}{i}, %{'v' if bits == 64 else 'y'}, %{m}{i}, %q;"]  # fmt: skip
+        lines += [
+            f"xor.b{bits} %{'v' if bits == 64 else 'y'}, %{m}{i - half}, {sign};",
+            "setp.ne.u32 %q, %m7, 0;",
+            f"selp.b{bits} %{m}{i}, %{'v' if bits == 64 else 'y'}, %{m}{i}, %q;",
+        ]
     return lines
 
 
@@ -191,8 +195,10 @@ def _hash(results: tuple[int, int, int]) -> list[str]:
     out = []
     for i in range(results[0]):
         if results[1] == 64:
-            out.append(f"mov.b64 {{%x, %y}}, %d{i}; mad.lo.u32 %h, %h, 0x9E3779B1, %x;"
-                       "mad.lo.u32 %h, %h, 0x9E3779B1, %y;")  # fmt: skip
+            out.append(
+                f"mov.b64 {{%x, %y}}, %d{i}; mad.lo.u32 %h, %h, 0x9E3779B1, %x;"
+                "mad.lo.u32 %h, %h, 0x9E3779B1, %y;"
+            )
         else:
             out.append(f"mad.lo.u32 %h, %h, 0x9E3779B1, %d{i};")
     return out

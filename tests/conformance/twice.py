@@ -72,9 +72,7 @@ def _again(launch: Launch, args: Sequence[Any], before: Sequence[Any], kept: Kep
     from weft.device import driver
 
     kernel, shape = launch.kernel, launch.config
-    finding: Finding = {
-        "name": kernel.name, "grid": list(shape.grid), "block": list(shape.block),
-    }  # fmt: skip
+    finding: Finding = {"name": kernel.name, "grid": list(shape.grid), "block": list(shape.block)}
     if any(isinstance(x, np.void) for x in args):
         return finding | {"skipped": "a structure holds addresses of the host"}
     with driver.current(DEVICE):

@@ -65,6 +65,8 @@ def _library(piece: str) -> None:
 
 
 OTHERS: dict[str, Callable[[str], None]] = {
-    "benchmarks": _benchmarks, "examples": _examples, "library": _library,
+    "benchmarks": _benchmarks,
+    "examples": _examples,
+    "library": _library,
     "library --use_fast_math": _library,
-}  # fmt: skip
+}

@@ -35,12 +35,16 @@ def test_variables_have_names_types_and_places() -> None:
     node = nodes.type.of
     assert node is not None and (node.name, node.kind) == ("Node", Kind.STRUCT)
     assert [(f.name, f.offset, f.type.kind) for f in node.fields] == [
-        ("x", 0, Kind.FLOAT), ("inner", 4, Kind.STRUCT), ("next", 16, Kind.POINTER),
-    ]  # fmt: skip
+        ("x", 0, Kind.FLOAT),
+        ("inner", 4, Kind.STRUCT),
+        ("next", 16, Kind.POINTER),
+    ]
     inner = node.fields[1].type
     assert (inner.size, inner.fields[1].type.count, inner.fields[1].type.name) == (
-        6, 3, "unsigned char[3]",
-    )  # fmt: skip
+        6,
+        3,
+        "unsigned char[3]",
+    )
     assert (n.type.size, n.type.signed, color.type.kind) == (8, False, Kind.INTEGER)
     assert n.locations[0].register.startswith("%rd")
     block = k.inner[0]

@@ -29,9 +29,10 @@ X, Y = Name("x"), Name("y")
         ("true", Number(1)),
         ("x + y * 2", Binary("+", X, Binary("*", Y, Number(2)))),
         ("x - y - 1", Binary("-", Binary("-", X, Y), Number(1))),
-        ("x < 1 && y || !x", Binary(
-            "||", Binary("&&", Binary("<", X, Number(1)), Y), Unary("!", X)
-        )),
+        (
+            "x < 1 && y || !x",
+            Binary("||", Binary("&&", Binary("<", X, Number(1)), Y), Unary("!", X)),
+        ),
         ("x % 3", Binary("%", X, Number(3))),
         ("%r1 % 3", Binary("%", Name("%r1"), Number(3))),
         ("$r1", Name("%r1")),
@@ -40,7 +41,7 @@ X, Y = Name("x"), Name("y")
         ("(x | y) << 2", Binary("<<", Binary("|", X, Y), Number(2))),
         ("threadIdx.x == 3", Binary("==", Member(Name("threadIdx"), "x"), Number(3))),
     ],
-)  # fmt: skip
+)
 def test_an_expression_is_read_as_in_cpp(text: str, node: object) -> None:
     assert parse(text) == node
 

@@ -106,8 +106,10 @@ def test_a_failure_can_be_repeated_here_and_pickled() -> None:
     copied = pickle.loads(pickle.dumps(raised.value))
     assert copied.repeat is None
     assert (str(copied), copied.index, copied.element) == (
-        str(raised.value), raised.value.index, raised.value.element,
-    )  # fmt: skip
+        str(raised.value),
+        raised.value.index,
+        raised.value.element,
+    )
 
 
 def test_it_needs_the_terminal(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from device_library import run
 
 
 @pytest.mark.parametrize(
-    ("ctype", "v", "first", "n"),
-    [("float", 4, 7, 21), ("float", 4, 8, 1), ("short", 8, 13, 40)],
+    ("ctype", "v", "first", "n"), [("float", 4, 7, 21), ("float", 4, 8, 1), ("short", 8, 13, 40)]
 )
 def test_rows_that_begin_anywhere(ctype: str, v: int, first: int, n: int) -> None:
     """What lies before and behind the row keeps its value."""

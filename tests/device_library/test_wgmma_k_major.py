@@ -13,9 +13,7 @@ from weft.source import compile_cuda
 WIDTHS = tuple(range(8, 257, 8))
 TYPES = {"Tf32": ("8", "tf32"), "E4m3": ("32", "e4m3"), "E5m2": ("32", "e5m2")}
 """K of an instruction, and its name for the type."""
-PAIRS = (
-    ("Tf32", "Tf32"), ("E4m3", "E4m3"), ("E4m3", "E5m2"), ("E5m2", "E4m3"), ("E5m2", "E5m2"),
-)  # fmt: skip
+PAIRS = (("Tf32", "Tf32"), ("E4m3", "E4m3"), ("E4m3", "E5m2"), ("E5m2", "E4m3"), ("E5m2", "E5m2"))
 
 
 def encoded(name: str, x: np.ndarray) -> np.ndarray:

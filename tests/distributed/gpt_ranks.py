@@ -40,8 +40,10 @@ def trained(rank: int, world: int, folder: str) -> dict[str, Any]:
     """Losses with several sizes of buckets and parts, and of one that goes on from a checkpoint."""
     group, found = TrainingGroup(rank, world), {}
     for name, change in {
-        "one bucket": {}, "small buckets": {"bucket": 1e-3}, "accumulated": {"accumulate": 2},
-    }.items():  # fmt: skip
+        "one bucket": {},
+        "small buckets": {"bucket": 1e-3},
+        "accumulated": {"accumulate": 2},
+    }.items():
         found[name] = training(replace(SETTINGS, **change), group).run()
     again = training(SETTINGS, group)
     checkpoint.load(again, PROSE, tokens.Tokens(), Path(folder) / "half.pt")

@@ -58,7 +58,7 @@ def test_buckets_of_gradients() -> None:
     assert first["grads"] == second["grads"] == [[4 + 16.0] * 3, [6 + 24.0] * 2, [0.0] * 4]
     assert first["count"] == 3 and first["broadcast"] == second["broadcast"] == [
         [1.0] * n for n in (3, 2, 4)
-    ]  # fmt: skip
+    ]
     for rank, found in enumerate((first, second)):
         assert found["sent"] == [1]
         assert f"rank {rank}: ranks have different parameters" in found["error"]

@@ -53,8 +53,10 @@ def test_results_and_gradients(answers: dict[str, Any], world: int) -> None:
 
 
 REFUSED = {
-    "shapes": (r"ArgumentError: rank {me} of 2: .*rank 1 differs from rank 0 in the shape of query"
-               r"\n  got: rank 1: \[3, 2, 4, 16\]; rank 0: \[1, 2, 4, 16\]"),
+    "shapes": (
+        r"ArgumentError: rank {me} of 2: .*rank 1 differs from rank 0 in the shape of query"
+        r"\n  got: rank 1: \[3, 2, 4, 16\]; rank 0: \[1, 2, 4, 16\]"
+    ),
     "dtypes": r"rank 1 differs from rank 0 in the dtype\n  got: rank 1: torch.float16",
     "options": r"rank 1 differs from rank 0 in causal\n  got: rank 1: True; rank 0: False",
     "sequences": r"rank 1 differs from rank 0 in cu_seqlens",
@@ -74,7 +76,7 @@ REFUSED = {
     "dimension": r"weft.distributed.gather: x has no dimension 2",
     "positions": r"weft.distributed.positions: a sequence of 6 tokens has no zigzag shards",
     "timeout": r"timeout is 0, expected more than 0 seconds",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)

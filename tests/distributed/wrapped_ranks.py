@@ -111,8 +111,9 @@ def compare(rank: int, world: int, way: str, optimiser: str) -> None:
     losses = torch.tensor(found[:STEPS])
     torch.distributed.all_reduce(losses)
     exact = expected(limited=optimiser == "weft")
-    torch.testing.assert_close(losses.double() / world, torch.tensor(exact[:STEPS]).double(),
-                               rtol=1e-4, atol=1e-5)  # fmt: skip
+    torch.testing.assert_close(
+        losses.double() / world, torch.tensor(exact[:STEPS]).double(), rtol=1e-4, atol=1e-5
+    )
     for ours, theirs in zip(found[STEPS:], exact[STEPS:], strict=True):
         torch.testing.assert_close(ours.detach().double(), theirs.detach(), rtol=1e-3, atol=1e-4)
 

@@ -78,11 +78,7 @@ ROWS = (
         err=("virtual.cu:14", "is mapped, but may not be accessed: cuMemSetAccess gives access"),
     ),
     Row(
-        "virtual.cu",
-        "cudaErrorIllegalAddress\n",
-        args=("read",),
-        gpus=2,
-        err=("may only be read",),
+        "virtual.cu", "cudaErrorIllegalAddress\n", args=("read",), gpus=2, err=("may only be read",)
     ),
     Row("lt.cu", "layers and factors agree\n"),
     Row(

@@ -186,8 +186,10 @@ def test_modules_become_one() -> None:
     module = parse(linked.link([CALLER, HELPER]))
     assert set(module.functions) == {"k", "helper", "common"}
     assert {v: module.variables[v].init for v in module.variables} == {
-        "$str__0": b"hi\0", "$str__1": b"!\0", "shared_value": b"\7\0\0\0",
-    }  # fmt: skip
+        "$str__0": b"hi\0",
+        "$str__1": b"!\0",
+        "shared_value": b"\7\0\0\0",
+    }
     lines = {
         name: [str(i.loc) for i in f.body if getattr(i, "loc", None)]
         for name, f in module.functions.items()

@@ -164,8 +164,10 @@ def test_the_sanitizer_sees_all_processes(ranks: Ranks) -> None:
 def test_a_program_that_forks(capfd: pytest.CaptureFixture[str]) -> None:
     assert program.run(FORKS, [], gpus=2) == 0
     assert sorted(capfd.readouterr().out.splitlines()) == [
-        "child 0: 6 6", "child 1: 6 6", "parent: both",
-    ]  # fmt: skip
+        "child 0: 6 6",
+        "child 1: 6 6",
+        "parent: both",
+    ]
 
 
 @nvcc.needed

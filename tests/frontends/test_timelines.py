@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import weft
-from limits import PROCESS_SECONDS
+from commands import run_weft
 
 pytestmark = pytest.mark.sim
 
@@ -124,12 +121,8 @@ class Traced(NamedTuple):
 
 def traced(folder: Path, name: str, source: str) -> Traced:
     (folder / name).write_text(source)
-    done = subprocess.run(
-        [sys.executable, "-m", "weft", "profile", name, "--json", "--trace", "t.json", "--html",
-         "t.html"],
-        cwd=folder, text=True, capture_output=True, timeout=PROCESS_SECONDS,
-        env={**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])},
-    )  # fmt: skip
+    words = ("--json", "--trace", "t.json", "--html", "t.html")
+    done = run_weft("profile", name, *words, folder=folder)
     assert done.returncode == 0, done.stderr
     trace = json.loads((folder / "t.json").read_text())
     events = trace["traceEvents"]

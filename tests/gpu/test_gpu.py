@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from commands import run_weft
 from devices import CudaArray
 from folders import ROOT, SUPPORT
 from limits import PROCESS_SECONDS
@@ -378,14 +379,7 @@ print("done")
 # ---- the command line ------------------------------------------------------------------------
 def test_devices_and_doctor_show_it() -> None:
     pytest.importorskip("typer")
-    src = str(ROOT / "src")
     for verb, words in (("devices", ("SMs", "sm_")), ("doctor", ("driver", "PTX", "counters"))):
-        done = subprocess.run(
-            [sys.executable, "-m", "weft", verb],
-            env={**os.environ, "PYTHONPATH": src},
-            capture_output=True,
-            text=True,
-            timeout=PROCESS_SECONDS,
-        )
+        done = run_weft(verb)
         for word in ("gpu:0", *words):
             assert word in done.stdout, done.stdout + done.stderr

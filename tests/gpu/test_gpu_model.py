@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import weft
-from limits import PROCESS_SECONDS
+from commands import run_weft
 
 pytestmark = pytest.mark.gpu
 
@@ -47,11 +42,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("model")
     (folder / "net.py").write_text(SCRIPT)
     command = ["profile", "net.py", "--device", "gpu", "--json", "--trace", "trace.json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "weft", *command],
-        cwd=folder, text=True, capture_output=True, timeout=PROCESS_SECONDS,
-        env={**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])},
-    )  # fmt: skip
+    done = run_weft(*command, folder=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["model"], json.loads((folder / "trace.json").read_text())
 

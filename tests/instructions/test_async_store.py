@@ -89,12 +89,7 @@ def test_a_double_word() -> None:
 
 @pytest.mark.parametrize(
     ("operation", "expected"),
-    [
-        ("add.u32", 7 + sum(range(100, 132))),
-        ("min.s32", 7),
-        ("max.u32", 131),
-        ("inc.u32", 39),
-    ],
+    [("add.u32", 7 + sum(range(100, 132))), ("min.s32", 7), ("max.u32", 131), ("inc.u32", 39)],
 )
 def test_a_reduction(operation: str, expected: int) -> None:
     issue = f"red.async.relaxed.cluster.{BYTES}.{operation} [%a], %v0, [%m];"

@@ -89,11 +89,7 @@ INTEGERS = [
     ("inc", "u32"),
     ("dec", "u32"),
 ]
-PLACES = {
-    "one place": lambda i: 0 * i,
-    "own place": lambda i: i,
-    "few places": lambda i: i * 7 % 5,
-}
+PLACES = {"one place": lambda i: 0 * i, "own place": lambda i: i, "few places": lambda i: i * 7 % 5}
 
 
 def values(n: int, kind: str) -> np.ndarray:

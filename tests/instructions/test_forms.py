@@ -59,8 +59,10 @@ def tried(row: InstructionRow, rng: random.Random) -> list[str]:
 
 def _integers(name: str) -> bool:
     d = lookup(name.split("."))
-    return d is not None and all(kind in SIZES and kind[0] in "usbp" and not kind.startswith("bf")
-                                 for kind in d.types.values())  # fmt: skip
+    return d is not None and all(
+        kind in SIZES and kind[0] in "usbp" and not kind.startswith("bf")
+        for kind in d.types.values()
+    )
 
 
 def bits_of(kind: str) -> int:
@@ -157,9 +159,11 @@ def _by_bases(
     widths = [bits_of(d.types[n]) for n in names_of(d)]
     bases = [np.full(32, x.base % (1 << w), np.uint64) for x, w in zip(drawn, widths, strict=True)]
     known = [x.form for x in drawn]
-    if opcode.split(".")[0] in ("or", "xor") and all(f.const is None for f in known) and (
-        lattice.adds_bits(known)
-    ):  # fmt: skip
+    if (
+        opcode.split(".")[0] in ("or", "xor")
+        and all(f.const is None for f in known)
+        and (lattice.adds_bits(known))
+    ):
         base = sum(int(b[0]) for b in bases) % (1 << wide)
     else:
         got = evaluate(opcode, d, bases, wide)

@@ -40,10 +40,7 @@ CASES = {
         "mov.u16 %h1, 15561; cvt.s8.s8 %h2, %h1; cvt.u32.u16 %r3, %h2;",
         0xFFC9,
     ),
-    "a byte of a constant": (
-        "mov.u16 %h1, 15561; cvt.u8.u8 %h2, %h1; cvt.u32.u16 %r3, %h2;",
-        0xC9,
-    ),
+    "a byte of a constant": ("mov.u16 %h1, 15561; cvt.u8.u8 %h2, %h1; cvt.u32.u16 %r3, %h2;", 0xC9),
     "a decimal beyond the largest float": ("mov.f32 %f1, 1e308; mov.b32 %r3, %f1;", 0x7F800000),
     "a constant beyond the type": ("div.u32 %r3, %r1, 4294967299;", LANES // 3),
     "two numbers in one register": (
@@ -110,8 +107,10 @@ def test_lanes_wait_for_each_other(name: str) -> None:
 def test_a_float_with_the_bits_of_an_index_in_a_strip() -> None:
     """Many live vectors around a divergent loop, which take it lane by lane, in strips."""
     n, m = 28, 3
-    lines = ["__global__ void k(const float* x, float* y, int m) {",
-             "unsigned t = threadIdx.x; float f = __uint_as_float(t + 0x3f800000u);"]  # fmt: skip
+    lines = [
+        "__global__ void k(const float* x, float* y, int m) {",
+        "unsigned t = threadIdx.x; float f = __uint_as_float(t + 0x3f800000u);",
+    ]
     lines += [f"float a{i} = x[t + 64 * {i}];" for i in range(n)]
     lines += ["for (int j = 0; j < (int)(x[t] * 4) + m; j++) { if (x[t + j] > 0.5f) continue;"]
     for i in range(n):

@@ -62,8 +62,7 @@ def _values(numbers: np.ndarray, kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("dest", "source"),
-    [("f32", "f16"), ("f64", "f16"), ("f32", "bf16"), ("f64", "bf16")],
+    ("dest", "source"), [("f32", "f16"), ("f64", "f16"), ("f32", "bf16"), ("f64", "bf16")]
 )
 def test_widening_every_number(dest: str, source: str) -> None:
     numbers, size = _numbers(source), dest[1:]
@@ -112,10 +111,7 @@ DRAWN = 480
 
 
 def _check(
-    opcode: str,
-    seed: str,
-    draw: Callable[[random.Random], int],
-    expected: Callable[[int], int],
+    opcode: str, seed: str, draw: Callable[[random.Random], int], expected: Callable[[int], int]
 ) -> None:
     rng = random.Random(f"{seed} {opcode}")
     values = [draw(rng) for _ in range(DRAWN)]
@@ -149,9 +145,11 @@ def test_from_int(dest: str, source: str, mode: str, seed: str) -> None:
         return short * rng.choice([1, -1]) & ((1 << width) - 1)
 
     _check(
-        f"cvt.{mode}.{dest}.{source}", seed, draw,
+        f"cvt.{mode}.{dest}.{source}",
+        seed,
+        draw,
         lambda v: exact.from_int(v, width, signed, dest, mode),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("mode", ROUNDED)
@@ -169,10 +167,7 @@ def test_to_int(dest: str, source: str, mode: str, seed: str) -> None:
 
 @pytest.mark.parametrize(
     ("opcode", "says"),
-    [
-        ("cvt.f32.f64", "must say how it rounds"),
-        ("cvt.rni.f16.f32", "keeps the type"),
-    ],
+    [("cvt.f32.f64", "must say how it rounds"), ("cvt.rni.f16.f32", "keeps the type")],
 )
 def test_refused(opcode: str, says: str) -> None:
     with pytest.raises(UnsupportedInstruction, match=says):

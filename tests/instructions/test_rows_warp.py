@@ -239,9 +239,11 @@ SYNCHRONISED = {
     "vote": ("setp.ge.u32 %p2, %r0, 0; vote.sync.ballot.b32 %r1, %p2, -1;", lambda n: (1 << n) - 1),
     "match": ("match.any.sync.b32 %r1, %r0, -1;", lambda n: (1 << n) - 1),
     "redux": ("redux.sync.add.u32 %r1, 1, -1;", lambda n: n),
-    "shfl": ("add.u32 %r3, %r0, 7; shfl.sync.bfly.b32 %r1, %r3, 1, 31, -1; sub.u32 %r1, %r1, %r0;",
-             lambda n: 7),
-}  # fmt: skip
+    "shfl": (
+        "add.u32 %r3, %r0, 7; shfl.sync.bfly.b32 %r1, %r3, 1, 31, -1; sub.u32 %r1, %r1, %r0;",
+        lambda n: 7,
+    ),
+}
 """An instruction that needs all lanes in the same turn of a loop, and its result for n lanes."""
 
 

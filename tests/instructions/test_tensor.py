@@ -250,8 +250,10 @@ def test_wmma_fragments_have_the_registers_of_the_manual(
 ) -> None:
     m, n, k = shape_of(shape)
     for matrix, count, types, size in (
-        ("a", a, kind, m * k), ("b", b, kind, k * n), ("c", c, acc, m * n),
-    ):  # fmt: skip
+        ("a", a, kind, m * k),
+        ("b", b, kind, k * n),
+        ("c", c, acc, m * n),
+    ):
         layout = fragment_layout(matrix, shape, types, "row")
         assert len(layout) == count * packed(types)
         held = Counter(place for lanes in layout for place in lanes)

@@ -309,7 +309,7 @@ def test_maps_of_views_and_of_torch(module: weft.Module) -> None:
         ({"box": (4, 16), "tensor": 3.0}, "float"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_maps_that_are_refused(options: dict[str, Any], got: str) -> None:
     given = {"tensor": TABLE, **options}
     with pytest.raises(weft.ArgumentError) as caught:

@@ -10,9 +10,9 @@ import pytest
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Any]:
-    from weft.lab.process import Worker
+    from weft.lab.process import LabWorker
 
-    one = Worker(limit=30, memory=4 << 30)
+    one = LabWorker(limit=30, memory=4 << 30)
     yield one
     one.close()
 

@@ -21,7 +21,7 @@ from weft.lab import actions, formula, includes, job, origins, sass
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
 from lab_client import JOB, TURN, Lab, running
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 from weft.lab.saving import Files, version
 from weft.learn import chapter
 
@@ -62,7 +62,7 @@ def test_requests_of_others_are_refused(lab: Lab, headers: dict[str, str], statu
     assert lab.request("POST", "/api/stop", headers=headers).status == status
 
 
-def test_python_runs_only_after_it_was_allowed(worker: Worker, tmp_path: Path) -> None:
+def test_python_runs_only_after_it_was_allowed(worker: LabWorker, tmp_path: Path) -> None:
     proof = tmp_path / "ran"
     source = f"open({str(proof)!r}, 'w').close()\ndef run(x): print('ran')"
     with running(worker) as lab:
@@ -143,7 +143,7 @@ def test_no_action_shows_a_file(lab: Lab, tmp_path: Path) -> None:
     assert "a launch is one line" in launch["error"]["text"]
 
 
-def test_exercises_are_saved_in_the_folder_and_counted(worker: Worker, tmp_path: Path) -> None:
+def test_exercises_are_saved_in_the_folder_and_counted(worker: LabWorker, tmp_path: Path) -> None:
     course = tmp_path / "learn"
     mine = course / "ch01_gpu" / "exercise_parallel.cu"
     solution = chapter.find(1).exercises[1].solution.read_text()
@@ -259,8 +259,10 @@ def test_a_profile_shows_the_life_of_a_blocks_stages(lab: Lab) -> None:
     assert [head for head, _ in launch["columns"]] == ["TMA", "waits", "time"]
     waits = {f["line"]: f["more"][1] for f in launch["lines"] if f["more"][1]}
     assert [lines[n - 1].strip() for n in waits] == [
-        "__syncthreads();", "stages.wait_empty(turn);", "stages.wait_full(turn);"
-    ]  # fmt: skip
+        "__syncthreads();",
+        "stages.wait_empty(turn);",
+        "stages.wait_full(turn);",
+    ]
     assert list(waits.values()) == ["10", "32", "128"], "five warps; one and four of 32 parts"
     assert do(lab, "profile")["launches"][0]["stages"] is None
 
@@ -270,8 +272,10 @@ def test_findings_are_marks_at_both_lines_that_name_both_threads(lab: Lab) -> No
     assert {mark["line"] for mark in found["marks"]} == {6, 7}
     for mark in found["marks"]:
         assert mark["text"].count("thread (") == 2 and "data race" in mark["text"]
-    reads = {"source": TURN.replace("y[t] =", "y[t] +="), "arrays": [
-        JOB["arrays"][0], {**JOB["arrays"][1], "fill": "uninitialised"}]}  # fmt: skip
+    reads = {
+        "source": TURN.replace("y[t] =", "y[t] +="),
+        "arrays": [JOB["arrays"][0], {**JOB["arrays"][1], "fill": "uninitialised"}],
+    }
     blank = do(lab, "sanitize", **reads)
     assert blank["findings"][0]["kind"] == "uninitialised" and "leaves y" in blank["note"]
     beyond = do(lab, "run", **origins.opened("example:out_of_bounds"))["error"]
@@ -304,7 +308,7 @@ def test_inspect_gives_code_marks_and_missing_rows(lab: Lab) -> None:
     ]
 
 
-def test_a_kernel_that_does_not_end_is_stopped(lab: Lab, worker: Worker) -> None:
+def test_a_kernel_that_does_not_end_is_stopped(lab: Lab, worker: LabWorker) -> None:
     endless = "__global__ void f(int* y) { for (;;) atomicAdd(y, 1); }"
     array = {"name": "y", "dtype": "int32", "shape": "1", "fill": "zeros"}
     change = {"source": endless, "launches": ["f<<<1, 1>>>"], "arrays": [array]}

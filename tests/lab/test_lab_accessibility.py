@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'we
 
 from lab_client import JOB, Lab, running
 from weft.lab.exporting import export
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 axe = pytest.importorskip(
@@ -30,14 +30,14 @@ LONG = 60_000  # milliseconds; no assertion on time
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    one = Worker(limit=60, memory=4 << 30)
+def worker() -> Iterator[LabWorker]:
+    one = LabWorker(limit=60, memory=4 << 30)
     yield one
     one.close()
 
 
 @pytest.fixture(scope="module")
-def lab(worker: Worker) -> Iterator[Lab]:
+def lab(worker: LabWorker) -> Iterator[Lab]:
     with running(worker, start={**JOB, "title": "turn"}) as one:
         yield one
 
@@ -139,7 +139,7 @@ def test_axe_finds_nothing_in_any_view(browser: Any, lab: Lab, scheme: str) -> N
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_exported_pages(
-    browser: Any, worker: Worker, scheme: str, tmp_path: Path
+    browser: Any, worker: LabWorker, scheme: str, tmp_path: Path
 ) -> None:
     wanted = list(export.jobs(["example:transpose", "example:ring", "example:out_of_bounds"]))
     pages = export.export(tmp_path / "site", wanted, worker, device="sim:h200", gpus=["h200"])

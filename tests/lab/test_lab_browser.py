@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
 from lab_client import JOB, Lab, running
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 from weft.lab.saving import Files
 from weft.learn import chapter
 
@@ -37,7 +37,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(course: Path) -> Iterator[Lab]:
-    worker = Worker(limit=30, memory=4 << 30)
+    worker = LabWorker(limit=30, memory=4 << 30)
     with running(worker, start={**JOB, "title": "turn"}, files=Files(course)) as one:
         yield one
     worker.close()

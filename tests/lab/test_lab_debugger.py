@@ -11,7 +11,7 @@ pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'we
 
 from lab_client import JOB, Lab, running
 from weft.lab.debugger.api import DebugApi
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 
 pytestmark = pytest.mark.sim
 
@@ -179,7 +179,7 @@ def test_wrong_commands_are_refused(lab: Lab) -> None:
     second("end")
 
 
-def test_python_asks_first_and_numba_stops(worker: Worker) -> None:
+def test_python_asks_first_and_numba_stops(worker: LabWorker) -> None:
     source = (
         "from numba import cuda\n@cuda.jit(debug=True, opt=False)\ndef twice(x, y):\n"
         "    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = 2 * x[i]\n"
@@ -195,7 +195,7 @@ def test_python_asks_first_and_numba_stops(worker: Worker) -> None:
         one("end")
 
 
-def test_a_forgotten_session_ends_by_itself(worker: Worker) -> None:
+def test_a_forgotten_session_ends_by_itself(worker: LabWorker) -> None:
     debugger = DebugApi(worker, idle=0.5)
     with running(worker, debugger=debugger) as lab:
         one = Session(lab, TOTAL)

@@ -12,7 +12,7 @@ import pytest
 
 import weft
 from weft.lab.exporting import export
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 
 pytestmark = pytest.mark.sim
 NAMES = ["example:divergent", "example:out_of_bounds", "example:double_numba"]
@@ -21,9 +21,8 @@ NAMES = ["example:divergent", "example:out_of_bounds", "example:double_numba"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("site") / "pages"
-    worker = Worker(limit=60, memory=4 << 30)
-    export.export(where, list(export.jobs(NAMES)), worker, device="sim:h200",
-                  gpus=["h200", "a100"])  # fmt: skip
+    worker = LabWorker(limit=60, memory=4 << 30)
+    export.export(where, list(export.jobs(NAMES)), worker, device="sim:h200", gpus=["h200", "a100"])
     worker.close()
     return where
 
@@ -56,7 +55,7 @@ def test_a_kernel_that_fails_shows_its_error(folder: Path) -> None:
 
 
 def test_a_folder_with_files_and_unknown_names_are_refused(folder: Path) -> None:
-    worker = Worker(limit=60, memory=4 << 30)
+    worker = LabWorker(limit=60, memory=4 << 30)
     with pytest.raises(weft.ArgumentError, match="not empty"):
         export.export(folder, [], worker, device="sim:h200", gpus=["h200"])
     worker.close()

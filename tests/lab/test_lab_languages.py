@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'we
 
 from lab_client import Lab, running
 from weft.lab import origins
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 from weft.learn import puzzle
 
 pytestmark = pytest.mark.sim
@@ -19,7 +19,7 @@ FAMILIES = ["add", "double"]
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    worker = Worker(limit=60, memory=4 << 30)
+    worker = LabWorker(limit=60, memory=4 << 30)
     with running(worker, python=True) as one:
         yield one
     worker.close()

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
 from lab_client import JOB, Lab
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 from weft.measure.profile import schema
 from weft.measure.profile.result import Profile
 
@@ -32,7 +32,7 @@ def test_a_profile_ends_with_the_predicted_time_and_stalls_by_line(
 
 
 def test_times_are_those_of_weft_predict(
-    lab: Lab, worker: Worker, profiled: dict[str, Any]
+    lab: Lab, worker: LabWorker, profiled: dict[str, Any]
 ) -> None:
     answer = lab.get("predict", run=profiled["run"], on="h200,a100,h200")
     ours = {one["gpu"]: one for one in answer["launches"][0]}

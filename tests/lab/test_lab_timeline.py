@@ -12,21 +12,21 @@ pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'we
 
 from lab_client import JOB, Lab, running
 from weft.lab import job, origins
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 
 pytestmark = pytest.mark.sim
 PROGRAM: dict[str, Any] = origins.opened("example:frames")
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    one = Worker(limit=60, memory=4 << 30)
+def worker() -> Iterator[LabWorker]:
+    one = LabWorker(limit=60, memory=4 << 30)
     yield one
     one.close()
 
 
 @pytest.fixture(scope="module")
-def lab(worker: Worker) -> Iterator[Lab]:
+def lab(worker: LabWorker) -> Iterator[Lab]:
     with running(worker, python=True) as one:
         yield one
 
@@ -66,7 +66,7 @@ def test_the_launches_of_a_form_have_a_timeline(lab: Lab) -> None:
     assert [e["name"] for e in trace["traceEvents"]].count("turn") == 1
 
 
-def test_a_program_asks_first(worker: Worker) -> None:
+def test_a_program_asks_first(worker: LabWorker) -> None:
     with running(worker) as lab:
         for action in ("run", "profile", "timeline", "check", "sanitize"):
             assert lab.post(f"do/{action}", PROGRAM) == {"ok": False, "needs": "python"}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import weft
-from limits import PROCESS_SECONDS
+from commands import run_weft
 from weft.climbing.extract import extract
 from weft.errors import ArgumentError
 from weft.values.model import Call, ModuleFacts, Origin, TensorType
@@ -168,11 +166,7 @@ for _ in range(2):
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "weft", "extract", *words],
-        cwd=folder, text=True, capture_output=True, timeout=PROCESS_SECONDS, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])},
-    )  # fmt: skip
+    return run_weft("extract", *words, folder=folder)
 
 
 def test_command(tmp_path: Path) -> None:

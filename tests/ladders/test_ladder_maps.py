@@ -65,8 +65,7 @@ def test_the_lab_makes_the_maps_of_a_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
-    [("box = x", "cannot be read"), ("box = x[64] swizzle", "cannot be read")],
+    ("line", "expected"), [("box = x", "cannot be read"), ("box = x[64] swizzle", "cannot be read")]
 )
 def test_a_map_that_cannot_be_read(own: Path, line: str, expected: str) -> None:
     file = own / "rung_00_boxes.cu"

@@ -200,10 +200,7 @@ def test_an_operation_that_cannot_be_imported(own: Path, text: str, says: str) -
     ("arguments", "says"),
     [
         (["vecadd", "--to", "99"], "got: 99\n  allowed: 0 to "),
-        (
-            ["vecadd", "--device", "cpu"],
-            "no such device\n  got: 'cpu'\n  allowed: sim",
-        ),
+        (["vecadd", "--device", "cpu"], "no such device\n  got: 'cpu'\n  allowed: sim"),
         (["--html", "page.html"], "the name of a ladder is missing"),
     ],
 )
@@ -385,8 +382,10 @@ def test_the_launches_of_the_last_matmul(sizes: tuple[int, int, int]) -> None:
     """Every tile of C is computed once: by full waves, by the shared last wave, or as ragged."""
     rung = ladder.find("matmul").rungs[12]
     (m, n, k), sms = sizes, 132
-    blocks = {name: math.prod(grid) for name, grid, _, _ in rung.dims(
-        {"M": m, "N": n, "K": k, "sms": sms})}  # fmt: skip
+    blocks = {
+        name: math.prod(grid)
+        for name, grid, _, _ in rung.dims({"M": m, "N": n, "K": k, "sms": sms})
+    }
     tiles = weft.cdiv(n, 256) * weft.cdiv(m, 128)
     if n % 4 or k % 4:
         assert blocks == {"ragged": weft.cdiv(n, 128) * weft.cdiv(m, 128)}

@@ -99,7 +99,9 @@ def entry(**changes: Any) -> bytes:
 
 FILES: dict[str, Any] = {
     "cut off in a tensor": (
-        plain.as_bytes({"x": torch.zeros(4)})[:-3], "(?s)cut off: it lacks bytes of 'x'.*of 13"),
+        plain.as_bytes({"x": torch.zeros(4)})[:-3],
+        "(?s)cut off: it lacks bytes of 'x'.*of 13",
+    ),
     "cut off in the header": (plain.as_bytes({"x": torch.zeros(4)})[:20], "the file is cut off"),
     "empty": (b"", "the file is cut off"),
     "no header": (b"\x02" + bytes(7) + b"!!", "the file cannot be read"),
@@ -108,7 +110,7 @@ FILES: dict[str, Any] = {
     "a place that is turned": (entry(data_offsets=[16, 0]), "lacks bytes of 'x'"),
     "a size that does not fit": (entry(shape=[5]), "(?s)size of 'x' does not fit.*16 bytes"),
     "a shape below 0": (entry(shape=[-4]), "not well-formed"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FILES)
@@ -159,9 +161,9 @@ def test_configs_that_are_refused(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [(None, "no config.json that can be read"), ("{", "that can be read"),
-                        ("[]", "is no object")]
-)  # fmt: skip
+    ("text", "words"),
+    [(None, "no config.json that can be read"), ("{", "that can be read"), ("[]", "is no object")],
+)
 def test_no_config(tmp_path: Path, text: str | None, words: str) -> None:
     if text is not None:
         (tmp_path / "config.json").write_text(text)

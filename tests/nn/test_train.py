@@ -90,8 +90,7 @@ def _losses(host: bool, steps: int, batch: int) -> tuple[list[float], list[float
 
 
 @pytest.mark.parametrize(
-    ("host", "steps", "batch"),
-    [(True, 2, 4), pytest.param(False, 5, 64, marks=pytest.mark.slow)],
+    ("host", "steps", "batch"), [(True, 2, 4), pytest.param(False, 5, 64, marks=pytest.mark.slow)]
 )
 def test_losses_are_those_of_pytorch(host: bool, steps: int, batch: int) -> None:
     own, torchs = _losses(host, steps, batch)

@@ -64,10 +64,7 @@ def test_shapes(subject: str, causal: bool) -> None:
     close(weft.ops.attention(q, k, v, is_causal=causal), q, k, v, is_causal=causal)
 
 
-HEADS = {
-    "floats": (8, 32, torch.float32),
-    "17 and 5": (17, 5, torch.bfloat16),
-}
+HEADS = {"floats": (8, 32, torch.float32), "17 and 5": (17, 5, torch.bfloat16)}
 SLOW_HEADS = {
     "odd": (1, 33, HALF), "40": (40, 40, HALF), "64": (64, 64, torch.bfloat16),
     "80": (72, 80, HALF), "96": (96, 96, HALF),

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-
-import draw
 
 torch = pytest.importorskip("torch")
 from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa: E402
 
 import weft  # noqa: E402
 from candidates import by  # noqa: E402
+from few_queries import BFLOAT, HALF, before_infinity, called, close, drawn, masked  # noqa: E402
 from weft.ops.families.attention import forward  # noqa: E402
 
-HALF, BFLOAT = torch.float16, torch.bfloat16
-LIMITS = {HALF: 2e-3, BFLOAT: 8e-3}
 CALLS = {
     # tile, query, key, dtype, options
     "warps without keys": ("8 warps, direct", (1, 4, 1, 128), (1, 1, 70, 128), BFLOAT, {}),
@@ -35,50 +30,20 @@ def all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward, "LISTED", 1000)
 
 
-def drawn(*shape: int, seed: int, dtype: Any) -> Any:
-    return draw.seeded(seed).normal(*shape).to(dtype)
-
-
-def close(out: Any, want: Any) -> None:
-    assert (out.double() - want).norm() / want.norm() < LIMITS[out.dtype]
-
-
 @pytest.mark.parametrize("subject", CALLS)
 def test_calls(subject: str) -> None:
     """Steps and parts without keys, rows behind the last one, heads that share keys."""
-    tile, query, key, dtype, options = CALLS[subject]
-    q = drawn(*query, seed=1, dtype=dtype)
-    k, v = (drawn(*key, seed=n, dtype=dtype) for n in (2, 3))
     with weft.sanitize():
-        out = by(f"16 queries, {tile}", "attention", q, k, v, enable_gqa=True, **options)
-    window, scale = options.get("window"), options.get("scale")
-    mask = None
-    if window is not None:
-        distance = torch.arange(key[2]) - torch.arange(query[2])[:, None]
-        mask = (distance >= -window[0]) & (distance <= window[1])
-    causal = options.get("is_causal", False)
-    wide = (x.double() for x in (q, k, v))
-    close(out, by_torch(*wide, mask, is_causal=causal, enable_gqa=True, scale=scale))
+        called(*CALLS[subject])
 
 
 @pytest.mark.parametrize("kind", ["boolean", "added"])
 def test_masks(kind: str) -> None:
-    q = drawn(2, 2, 3, 64, seed=1, dtype=HALF)
-    k, v = (drawn(2, 2, 100, 64, seed=n, dtype=HALF) for n in (2, 3))
-    mask = drawn(2, 1, 3, 100, seed=4, dtype=HALF)
-    mask = mask > 0 if kind == "boolean" else mask
-    out = by("16 queries, 4 warps, direct", "attention", q, k, v, mask)
-    wide = mask if kind == "boolean" else mask.double()
-    close(out, by_torch(q.double(), k.double(), v.double(), wide))
+    masked("4 warps, direct", kind)
 
 
 def test_values_behind_the_last_key_are_not_read() -> None:
-    """Infinity there times a weight of zero would be NaN."""
-    q = drawn(1, 1, 1, 64, seed=1, dtype=HALF)
-    k, v = (drawn(1, 1, 50, 64, seed=n, dtype=HALF) for n in (2, 3))
-    v[:, :, 33:] = torch.inf
-    out = by("16 queries, 4 warps, direct", "attention", q, k[:, :, :33], v[:, :, :33])
-    close(out, by_torch(q.double(), k[:, :, :33].double(), v[:, :, :33].double()))
+    before_infinity("4 warps, direct")
 
 
 @pytest.mark.parametrize(("head", "size"), [(128, 16), (64, 96)])

@@ -120,7 +120,7 @@ def test_scheduled(schedule: str) -> None:
         (lambda o, s, p, m: (o, s, p.mT.contiguous().mT, m), "not contiguous"),
     ],
     ids=["dtype of out", "dtype of part", "rows", "logarithms", "dimensions", "strides"],
-)  # fmt: skip
+)
 def test_refused(change: Any, message: str) -> None:
     with pytest.raises(weft.ArgumentError, match=message):
         merge(*change(*drawn((1, 2, 3, 8))))

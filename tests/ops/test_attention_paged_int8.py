@@ -136,10 +136,7 @@ def test_fake_tensors() -> None:
             {"key": torch.zeros(1, 8, 1, 16).half(), "value": torch.zeros(1, 8, 1, 16).half()},
             "key_scale is given for keys and values that are not int8",
         ),
-        (
-            {"key": torch.zeros(1, 8, 2, 17).to(torch.int8)[..., :16]},
-            "incompatible shapes",
-        ),
+        ({"key": torch.zeros(1, 8, 2, 17).to(torch.int8)[..., :16]}, "incompatible shapes"),
         (
             {"key": torch.zeros(1, 8, 1, 17).to(torch.int8)[..., :16]},
             "no whole, aligned vectors of 8 bytes",

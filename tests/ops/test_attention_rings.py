@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 
-import draw
-
 torch = pytest.importorskip("torch")
-from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa: E402
 
 import weft  # noqa: E402
 from candidates import by  # noqa: E402
 from exact_attention import exact  # noqa: E402
+from few_queries import BFLOAT, HALF, before_infinity, called, close, drawn, masked  # noqa: E402
 from weft.ops.families.attention import forward, ring_model  # noqa: E402
 from weft.ops.families.attention.ring_model import RingTile  # noqa: E402
 
-HALF, BFLOAT = torch.float16, torch.bfloat16
-LIMITS = {HALF: 2e-3, BFLOAT: 8e-3}
 TILES = ring_model.TILES  # as calls take them
 SMALL, LARGE = "2 rings of 2 x 2K", "3 rings of 2 x 4K"
 CALLS = {
@@ -31,7 +27,7 @@ CALLS = {
     "a negative scale": (SMALL, (1, 1, 2, 64), (1, 1, 40, 64), HALF, {"scale": -0.2}),
     "rows that end within a slab": (LARGE, (1, 2, 20, 104), (1, 2, 50, 104), HALF, {}),
     "rows that are no whole vectors": (SMALL, (1, 2, 3, 61), (1, 2, 50, 61), HALF, {}),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)
@@ -43,42 +39,19 @@ def all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring_model, "LEAST", 0)
 
 
-def drawn(*shape: int, seed: int, dtype: Any = HALF) -> Any:
-    return draw.seeded(seed).normal(*shape).to(dtype)
-
-
-def close(out: Any, want: Any) -> None:
-    assert (out.double() - want).norm() / want.norm() < LIMITS[out.dtype]
-
-
-def called(subject: str) -> Any:
-    tile, query, key, dtype, options = CALLS[subject]
-    q = drawn(*query, seed=1, dtype=dtype)
-    k, v = (drawn(*key, seed=n, dtype=dtype) for n in (2, 3))
-    out = by(f"16 queries, {tile}", "attention", q, k, v, enable_gqa=True, **options)
-    window, mask = options.get("window"), None
-    if window is not None:
-        distance = torch.arange(key[2]) - torch.arange(query[2])[:, None]
-        mask = (distance >= -window[0]) & (distance <= window[1])
-    wide, causal = (x.double() for x in (q, k, v)), options.get("is_causal", False)
-    scale = options.get("scale")
-    close(out, by_torch(*wide, mask, is_causal=causal, enable_gqa=True, scale=scale))
-    return out
-
-
 @pytest.mark.parametrize("subject", CALLS)
 def test_calls(subject: str) -> None:
     """Steps and parts without keys, rows behind the last one, heads that share keys."""
     with weft.sanitize():
-        called(subject)
+        called(*CALLS[subject])
 
 
 @pytest.mark.parametrize("schedule", ["last", "random:1"])
 def test_scheduled(schedule: str) -> None:
     """The bits do not depend on the order of warps and copies."""
-    first = called("parts")
+    first = called(*CALLS["parts"])
     with weft.schedule(schedule):
-        assert torch.equal(called("parts"), first)
+        assert torch.equal(called(*CALLS["parts"]), first)
 
 
 def test_strides_as_models_have_them() -> None:
@@ -93,22 +66,11 @@ def test_strides_as_models_have_them() -> None:
 
 @pytest.mark.parametrize("kind", ["boolean", "added"])
 def test_masks(kind: str) -> None:
-    q = drawn(2, 2, 3, 64, seed=1)
-    k, v = (drawn(2, 2, 100, 64, seed=n) for n in (2, 3))
-    mask = drawn(2, 1, 3, 100, seed=4)
-    mask = mask > 0 if kind == "boolean" else mask
-    out = by(f"16 queries, {SMALL}", "attention", q, k, v, mask)
-    wide = mask if kind == "boolean" else mask.double()
-    close(out, by_torch(q.double(), k.double(), v.double(), wide))
+    masked(SMALL, kind)
 
 
 def test_values_behind_the_last_key_are_not_read() -> None:
-    """Infinity there times a weight of zero would be NaN."""
-    q = drawn(1, 1, 1, 64, seed=1)
-    k, v = (drawn(1, 1, 50, 64, seed=n) for n in (2, 3))
-    v[:, :, 33:] = torch.inf
-    out = by(f"16 queries, {SMALL}", "attention", q, k[:, :, :33], v[:, :, :33])
-    close(out, by_torch(q.double(), k[:, :, :33].double(), v[:, :, :33].double()))
+    before_infinity(SMALL)
 
 
 def test_where_they_are_candidates() -> None:

@@ -245,8 +245,10 @@ def test_ragged() -> None:
     out, lse = runner(one.build(), len(tensors), q.device)(*tensors)
     row = key = 0
     for n, m in zip(lengths[:-1], keys, strict=False):
-        parts = [x.transpose(0, 1)[None].double() for x in (
-            q[row : row + n], k[key : key + m], v[key : key + m])]  # fmt: skip
+        parts = [
+            x.transpose(0, 1)[None].double()
+            for x in (q[row : row + n], k[key : key + m], v[key : key + m])
+        ]
         scores = parts[0] @ parts[1].repeat_interleave(2, 1).mT / HEAD**0.5
         scores = scores.masked_fill(torch.ones(n, m, dtype=torch.bool).triu(1 + m - n), -torch.inf)
         expected = scores.softmax(-1).nan_to_num(0.0) @ parts[2].repeat_interleave(2, 1)

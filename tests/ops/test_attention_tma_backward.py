@@ -89,8 +89,7 @@ def test_sanitized() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "call"),
-    [("last", "sums of long heads"), ("random:1", "all keys in a block")],
+    ("schedule", "call"), [("last", "sums of long heads"), ("random:1", "all keys in a block")]
 )
 def test_scheduled(schedule: str, call: str) -> None:
     """Parts of dQ are added in one order, whatever the order of blocks and warps is."""

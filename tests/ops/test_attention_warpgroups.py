@@ -138,8 +138,10 @@ def test_ragged() -> None:
     gradients = runner(one.build(), len(given), q.device, 2)(*given, 0, 0)
     row = key = 0
     for n, m in zip(lengths, keys, strict=True):
-        parts = [x.transpose(0, 1)[None].double().requires_grad_() for x in (
-            q[row : row + n], k[key : key + m], v[key : key + m])]  # fmt: skip
+        parts = [
+            x.transpose(0, 1)[None].double().requires_grad_()
+            for x in (q[row : row + n], k[key : key + m], v[key : key + m])
+        ]
         scores = parts[0] @ parts[1].repeat_interleave(2, 1).mT / HEAD**0.5
         hidden = torch.ones(n, m, dtype=torch.bool).triu(1 + m - n)
         scores = scores.masked_fill(hidden, -torch.inf)

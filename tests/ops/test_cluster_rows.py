@@ -37,8 +37,9 @@ def run(op: str, *args: Any) -> Any:
     function = library.function(op)
     request = dataclasses.replace(function.request(*args), target=H200)
     found = {c.name: c for c in function.definition.candidates(request)}
-    tensors = [a for a, row in zip(args, function.arguments, strict=True)
-               if row.name in function.tensors]  # fmt: skip
+    tensors = [
+        a for a, row in zip(args, function.arguments, strict=True) if row.name in function.tensors
+    ]
     plan = found["rows in clusters"].build()
     assert plan.steps[0].cluster is not None
     return runner(plan, len(tensors), torch.device("cpu"))(*tensors)

@@ -408,11 +408,7 @@ REFUSED = {
     "dilation": (*PLAIN, {"dilation": (1, 0)}, "dilation is invalid"),
     "precision": (*PLAIN, {"precision": "fp8"}, "unknown precision 'fp8'"),
     "bias": (*PLAIN, {"bias": torch.ones(3)}, r"bias has shape \(3,\), expected \(4,\)"),
-    "dtype of the bias": (
-        *PLAIN,
-        {"bias": torch.ones(4).half()},
-        "has an unsupported dtype",
-    ),
+    "dtype of the bias": (*PLAIN, {"bias": torch.ones(4).half()}, "has an unsupported dtype"),
 }
 
 

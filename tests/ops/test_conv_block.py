@@ -142,9 +142,11 @@ def test_a_convolution_of_its_own(name: str, training: bool, monkeypatch: Any) -
         tensors = [*tensors[:3], *tensors[5:]]
     function = library.function(f"{OP}_training" if training else OP)
     pads = [call.padding] * 2 if isinstance(call.padding, int) else list(call.padding)
-    close = {"atol": 8e-2, "rtol": 2e-2} if call.x.dtype is torch.bfloat16 else {
-        "atol": 2e-5, "rtol": 2e-5
-    }  # fmt: skip
+    close = (
+        {"atol": 8e-2, "rtol": 2e-2}
+        if call.x.dtype is torch.bfloat16
+        else {"atol": 2e-5, "rtol": 2e-5}
+    )
     for order in (torch.contiguous_format, torch.channels_last):
         tensors[0] = tensors[0].contiguous(memory_format=order)
         rest = (1e-5,) if training else (False, 0.1, 1e-5)
@@ -187,9 +189,11 @@ def test_strided_tensors_and_gradients_in_evaluation() -> None:
     torch.testing.assert_close(got, want)
     want = call.exact([*exact[:3], *(t.double() for t in tensors[3:5]), *exact[5:]])
     pairs = (0, 1, 2, 5, 6)
-    for a, b in zip(torch.autograd.grad(got.sum(), [given[i] for i in pairs]),
-                    torch.autograd.grad(want.sum(), [exact[i] for i in pairs]),
-                    strict=True):  # fmt: skip
+    for a, b in zip(
+        torch.autograd.grad(got.sum(), [given[i] for i in pairs]),
+        torch.autograd.grad(want.sum(), [exact[i] for i in pairs]),
+        strict=True,
+    ):
         torch.testing.assert_close(a.double(), b, atol=1e-4, rtol=1e-4)
 
 

@@ -92,7 +92,7 @@ def test_passes(name: str, which: str) -> None:
 
 TILES = {name: CALLS[name] for name in ("stride 1", "stride 2", "49 taps")} | {
     # 40 x 17 positions are several tiles, with positions outside of the image.
-    "tiles": Call((2, 24, 40, 17), (3, 3), 1, (1, 1), torch.bfloat16),
+    "tiles": Call((2, 24, 40, 17), (3, 3), 1, (1, 1), torch.bfloat16)
 }
 TILED = [(n, w) for n in TILES for w in OPS if (n, w) != ("stride 2", "input")]
 

@@ -90,10 +90,7 @@ def test_no_candidate(size: Any, taps: Any, stride: int, dtype: Any) -> None:
 
 @pytest.mark.parametrize(
     ("size", "taps", "chosen"),
-    [
-        ((1, 1, 2048, 2048), (1, 1, 128, 128), True),
-        ((32, 64, 56, 56), (64, 64, 3, 3), False),
-    ],
+    [((1, 1, 2048, 2048), (1, 1, 128, 128), True), ((32, 64, 56, 56), (64, 64, 3, 3), False)],
     ids=["a large filter", "a small filter"],
 )
 def test_chosen(size: Any, taps: Any, chosen: bool) -> None:

@@ -41,9 +41,10 @@ def test_a_gradient_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     y = conv2d(x, weight, None, 1, 1)
     got = torch.autograd.grad(y, (x, weight), dy)
     want = torch.autograd.grad(
-        torch.nn.functional.conv2d(x.double(), weight.double(), None, 1, 1), (x, weight),
+        torch.nn.functional.conv2d(x.double(), weight.double(), None, 1, 1),
+        (x, weight),
         dy.double(),
-    )  # fmt: skip
+    )
     for mine, theirs in zip(got, want, strict=True):
         assert torch.allclose(mine.double(), theirs.double(), atol=1e-4)
     assert got[0].is_contiguous(**last)

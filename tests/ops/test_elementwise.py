@@ -349,12 +349,14 @@ ERRORS = {
     "too few": (lambda: weft.ops.permute(numbers(2, 3), [0]), "an order of [0, 1]"),
     "no such": (lambda: weft.ops.transpose(numbers(2, 3), 0, 2), "dim 2 of 2 dimensions"),
     "vector": (lambda: weft.ops.transpose(numbers(3)), "dim 1 of 1 dimensions"),
-    "complex": (lambda: weft.ops.transpose(torch.zeros(2, 2, dtype=torch.complex64)),
-                "that are not complex"),
+    "complex": (
+        lambda: weft.ops.transpose(torch.zeros(2, 2, dtype=torch.complex64)),
+        "that are not complex",
+    ),
     "shapes": (lambda: weft.ops.add(numbers(3), numbers(4)), "[3], [4]"),
     "dtype": (lambda: weft.ops.exp(torch.zeros(2, dtype=torch.complex64)), "torch.complex64"),
     "matrix": (lambda: weft.ops.ger(numbers(2, 2), numbers(3)), "both operands must be vectors"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ERRORS)

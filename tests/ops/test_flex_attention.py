@@ -89,8 +89,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 
 @pytest.mark.parametrize(
-    ("call", "dtype"),
-    list(zip(CALLS, [torch.bfloat16] * 2 + [torch.float32] * 2, strict=True)),
+    ("call", "dtype"), list(zip(CALLS, [torch.bfloat16] * 2 + [torch.float32] * 2, strict=True))
 )
 def test_forward(call: str, dtype: Any) -> None:
     tensors, how = operands(70, dtype), CALLS[call]
@@ -135,10 +134,7 @@ def test_by_tma(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("call", "dtype"),
-    [
-        ("documents", torch.bfloat16),
-        ("a strided bias, and rows that see no key", torch.float32),
-    ],
+    [("documents", torch.bfloat16), ("a strided bias, and rows that see no key", torch.float32)],
 )
 def test_gradients(call: str, dtype: Any) -> None:
     tensors = tuple(x.detach().requires_grad_() for x in operands(70, dtype))

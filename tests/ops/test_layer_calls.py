@@ -86,8 +86,9 @@ def test_resnet50_has_the_published_multiplications() -> None:
                "conv512-2048@7k1s1": 3, "conv2048-512@7k1s1": 2, "conv512-512@7k3s1": 2,
                }  # fmt: skip
     assert sum(repeats.get(name, 1) for name in convs) == 53
-    total = sum(repeats.get(n, 1) * c.filters * c.inputs * c.kernel**2 * c.out**2
-                for n, c in convs.items())  # fmt: skip
+    total = sum(
+        repeats.get(n, 1) * c.filters * c.inputs * c.kernel**2 * c.out**2 for n, c in convs.items()
+    )
     assert total == pytest.approx(4.09e9, rel=0.01)
 
 
@@ -196,8 +197,9 @@ def test_words_are_products_of_what_they_name() -> None:
     words = [draw.words(one) for one in found]
     assert "llama3-8b gate_up batch=1 tokens=700 bfloat16" in words
     assert words[-2:] == [
-        "gpt2 qkv batch=1 tokens=512 float16", "gpt2 qkv batch=1 tokens=512 float16 backward"
-    ]  # fmt: skip
+        "gpt2 qkv batch=1 tokens=512 float16",
+        "gpt2 qkv batch=1 tokens=512 float16 backward",
+    ]
     assert len(words) == 2 * 5 + 2
     lengths = named.named(MODELS, ["vit-b16 self"])
     assert [one.setting.tokens for one in lengths] == [197, 577]
@@ -238,11 +240,7 @@ def test_a_block_without_attention_has_none() -> None:
 
 def test_cases_of_fused_layers_agree_with_pytorch() -> None:
     """The two ways of a case compute the same function."""
-    for words in (
-        "gpt2 up_act tokens=3",
-        "gemma2-2b gate_act tokens=3",
-        "t5-base self tokens=5",
-    ):
+    for words in ("gpt2 up_act tokens=3", "gemma2-2b gate_act tokens=3", "t5-base self tokens=5"):
         one = small.smaller(call_of(f"{words} float32"))
         case = cases.case(one.case)
         made = arguments(case, one.work.call, "cpu", torch.Generator().manual_seed(1))

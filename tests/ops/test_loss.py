@@ -38,10 +38,12 @@ PAIRS = {
     "huber_loss": (numbers, numbers, {"delta": 0.7, "reduction": "none"}),
     "binary_cross_entropy": (parts, inside, {"weight": inside(5, 1, seed=3)}),
     "binary_cross_entropy_with_logits": (
-        numbers, parts, {"pos_weight": inside(33, seed=3), "reduction": "sum"}
+        numbers,
+        parts,
+        {"pos_weight": inside(33, seed=3), "reduction": "sum"},
     ),
     "kl_div": (lambda *s, seed=1: inside(*s, seed=seed).log(), inside, {"reduction": "batchmean"}),
-}  # fmt: skip
+}
 
 
 def wide(options: dict[str, Any], dtype: Any) -> dict[str, Any]:

@@ -221,17 +221,19 @@ REFUSED = {
     "shapes": (lambda: (torch.zeros(2, 3), torch.zeros(3).long()), "target has shape"),
     "number": (lambda: (torch.tensor(1.0), torch.tensor(0)), "target has shape"),
     "weight": (
-        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), torch.zeros(2)), "one number per class"
+        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), torch.zeros(2)),
+        "one number per class",
     ),
     "classes": (lambda: (torch.zeros(2, 0), torch.zeros(2).long()), "at least 1 class"),
     "reduction": (
-        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "max"), "reduction is 'max'"
+        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "max"),
+        "reduction is 'max'",
     ),
     "smoothing": (
         lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "sum", 1.5),
         "label_smoothing must be 0 to 1",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("subject", REFUSED)

@@ -37,8 +37,9 @@ def plan_of(op: str, args: tuple[Any, ...], target: Any = H200) -> tuple[Any, li
     function = library.function(op)
     request = dataclasses.replace(function.request(*args), target=target)
     found = {c.name: c for c in function.definition.candidates(request)}
-    tensors = [a for a, row in zip(args, function.arguments, strict=True)
-               if row.name in function.tensors]  # fmt: skip
+    tensors = [
+        a for a, row in zip(args, function.arguments, strict=True) if row.name in function.tensors
+    ]
     return found["few rows"].build(), tensors
 
 

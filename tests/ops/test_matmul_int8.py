@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -12,15 +11,11 @@ import weft
 
 torch = pytest.importorskip("torch")
 
-from weft.ops.core import library  # noqa: E402
-from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.core.target import named  # noqa: E402
-from weft.ops.families.matmul import scaled  # noqa: E402
+import test_matmul_scaled  # noqa: E402
+
 from weft.ops.families.matmul.pipelined_model import PipelinedTile  # noqa: E402
 
 HALF, BFLOAT, FLOAT = torch.float16, torch.bfloat16, torch.float32
-STAGES = 2
-"""Few, so that a small product goes around the ring."""
 Size = tuple[int, int, int]
 
 
@@ -46,17 +41,7 @@ def rounded(a: Any, b: Any, left: Any, right: Any, bias: Any = None) -> Any:
 
 def run(tile: PipelinedTile | None, turned: bool, *given: Any, dtype: Any = FLOAT) -> Any:
     """The result of a tile; None: of the kernel for any GPU."""
-    given = (*given, *(None,) * (5 - len(given)))
-    request = library.function("scaled_mm").request(*given, dtype, False)
-    made = scaled.scaled_product(request)
-    gpu = dataclasses.replace(named("sim:h200"), sms=1)
-    if tile is None:
-        choice = library.function("scaled_mm").choice(request)
-        found = (choice.used, *choice.others)
-        plan = next(c for c in found if c.name == "64 x 64, int8").build()
-    else:
-        plan = scaled.plan(made.transposed() if turned else made, tile, STAGES, gpu)
-    return runner(plan, 5, torch.device("cpu"))(*given)
+    return test_matmul_scaled.run(tile, turned, *given, dtype=dtype, plain="64 x 64, int8")
 
 
 @pytest.mark.parametrize(
@@ -145,11 +130,7 @@ def test_other_gpus_have_a_kernel() -> None:
     ],
 )
 def test_what_is_refused(change: Any, words: str) -> None:
-    a, b = operands((16, 32, 256))
-    given = {"a": a, "b": b, "scale_a": torch.ones(1, 1), "scale_b": torch.ones(1, 1)}
-    given |= {name: make(given.get(name)) for name, make in change.items()}
-    with pytest.raises(weft.ArgumentError, match=words):
-        weft.ops.scaled_mm(**given)
+    test_matmul_scaled.refused(*operands((16, 32, 256)), change, words)
 
 
 @pytest.mark.sim

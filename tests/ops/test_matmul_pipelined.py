@@ -104,9 +104,11 @@ def test_activations_are_as_precise_as_their_results(name: str) -> None:
     """Far from 0 as well, where the functions of float16 results could cancel."""
     a, b = 6 * matrix(64, 64, HALF, False, 1), torch.eye(64, dtype=HALF).T.contiguous().T
     function = {
-        "relu": torch.relu, "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
+        "relu": torch.relu,
+        "silu": torch.nn.functional.silu,
+        "gelu": torch.nn.functional.gelu,
         "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-    }[name]  # fmt: skip
+    }[name]
     a[0, :3] = torch.tensor([60000.0, -60000.0, -30.0])
     bias = torch.zeros(64, dtype=HALF)
     bias[63] = torch.nan
@@ -187,11 +189,13 @@ def test_results_that_were_not_stored_are_not_read(columns: int) -> None:
 @pytest.mark.parametrize(
     "tile",
     [
-        PipelinedTile(64, 32, splits=2), PipelinedTile(64, 32, turns=True),
-        PipelinedTile(128, 144, splits=2), PipelinedTile(64, 32, boxes=True),
+        PipelinedTile(64, 32, splits=2),
+        PipelinedTile(64, 32, turns=True),
+        PipelinedTile(128, 144, splits=2),
+        PipelinedTile(64, 32, boxes=True),
     ],
     ids=["cluster", "turns", "cluster, shares replace stages", "boxes"],
-)  # fmt: skip
+)
 def test_every_schedule_gives_the_same(tile: PipelinedTile, schedule: str) -> None:
     a, b = matrix(40, 336, HALF, False, 1), matrix(336, 48, HALF, True, 2)
     plain = run("matmul", tile, False, a, b, sms=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -61,9 +62,14 @@ def exact(a: Any, b: Any, left: Any, right: Any) -> Any:
 
 
 def run(
-    tile: PipelinedTile | None, turned: bool, *given: Any, fast: bool = False, dtype: Any = HALF
+    tile: PipelinedTile | None,
+    turned: bool,
+    *given: Any,
+    fast: bool = False,
+    dtype: Any = HALF,
+    plain: str = ".*converted.*",
 ) -> Any:
-    """The result of a tile; None: of the kernel for any GPU."""
+    """The result of a tile; None: of the kernel for any GPU, named `plain`."""
     given = (*given, *(None,) * (5 - len(given)))
     request = library.function("scaled_mm").request(*given, dtype, fast)
     made = scaled.scaled_product(request)
@@ -71,10 +77,18 @@ def run(
     if tile is None:
         choice = library.function("scaled_mm").choice(request)
         found = (choice.used, *choice.others)
-        plan = next(c for c in found if "converted" in c.name).build()
+        plan = next(c for c in found if re.fullmatch(plain, c.name)).build()
     else:
         plan = scaled.plan(made.transposed() if turned else made, tile, STAGES, gpu)
     return runner(plan, 5, torch.device("cpu"))(*given)
+
+
+def refused(a: Any, b: Any, change: Any, words: str) -> None:
+    """Call with changed arguments, which has an error with these words."""
+    given = {"a": a, "b": b, "scale_a": torch.ones(1, 1), "scale_b": torch.ones(1, 1)}
+    given |= {name: make(given.get(name)) for name, make in change.items()}
+    with pytest.raises(weft.ArgumentError, match=words):
+        weft.ops.scaled_mm(**given)
 
 
 def close(result: Any, want: Any, most: float = 5e-4) -> None:
@@ -197,11 +211,7 @@ def test_layers_of_a_transformer_use_hopper_s_kernels(m: int, fast: bool) -> Non
     ],
 )
 def test_what_is_refused(change: Any, words: str) -> None:
-    a, b = operands((16, 32, 256))
-    given = {"a": a, "b": b, "scale_a": torch.ones(1, 1), "scale_b": torch.ones(1, 1)}
-    given |= {name: make(given.get(name)) for name, make in change.items()}
-    with pytest.raises(weft.ArgumentError, match=words):
-        weft.ops.scaled_mm(**given)
+    refused(*operands((16, 32, 256)), change, words)
 
 
 def test_there_is_no_gradient() -> None:

@@ -193,14 +193,15 @@ def timed(words: str, eager: float, graph: float, **changes: Any) -> LayerTime:
 
 
 TIMES = ModelTimes(
-    7, 4,
+    7,
+    4,
     (
         timed("gpt2 qkv tokens=77", 0.5, 0.7),
         timed("gpt2 qkv tokens=77 backward", 2.0, 0.95),
         timed("gpt2 layer_norm tokens=77 float32", 4.0, 1.5),
         timed("gpt2 self tokens=77", 1.0, 1.0, errors={"weft": 2e-2, "torch": 1e-3}),
     ),
-)  # fmt: skip
+)
 MACHINE = {"date": "2026-01-02", "gpu": "NVIDIA H200", "driver": "1", "torch": "2.13",
            "python": "3.12", "kernels": "1a2b", "cudnn_benchmark": False,
            "max_autotune": False}  # fmt: skip

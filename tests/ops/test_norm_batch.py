@@ -138,8 +138,9 @@ def candidate(op: str, name: str, *args: Any) -> tuple[str, Any]:
     """The reason of a candidate of an op, and its results."""
     function = library.function(op)
     found = {c.name: c for c in function.definition.candidates(function.request(*args))}
-    tensors = [a for a, row in zip(args, function.arguments, strict=True)
-               if row.name in function.tensors]  # fmt: skip
+    tensors = [
+        a for a, row in zip(args, function.arguments, strict=True) if row.name in function.tensors
+    ]
     run = runner(found[name].build(), len(tensors), torch.device("cpu"))
     return found[name].why, run(*tensors)
 

@@ -216,8 +216,10 @@ REFUSED = {
     "a vector": (lambda: weft.ops.group_norm(X[0, 0], 1), "must divide the channels"),
     "one value per group": (lambda: weft.ops.group_norm(X[:1, :, 0], 6), "more than one value"),
     "weight of another shape": (
-        lambda: weft.ops.group_norm(X, 2, torch.zeros(5)), "weight has shape"),
-}  # fmt: skip
+        lambda: weft.ops.group_norm(X, 2, torch.zeros(5)),
+        "weight has shape",
+    ),
+}
 
 
 @pytest.mark.parametrize("subject", REFUSED)

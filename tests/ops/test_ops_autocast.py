@@ -97,9 +97,10 @@ def dtypes(function: Any, call: Any, device: str) -> list[Any]:
         for t in call.tensors:
             like = None if t is None else t.empty("meta")
             tensors.append(
-                like if like is None
+                like
+                if like is None
                 else torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
-            )  # fmt: skip
+            )
         return [t.dtype for t in as_tuple(function(*tensors, **call.options))]
 
 

@@ -130,38 +130,32 @@ def test_a_gradient_is_recorded_without_the_dispatcher(
     torch.testing.assert_close(slope, torch.autograd.grad(same.sum(), leaf)[0], atol=1e-6, rtol=0)
 
 
-def test_dispatch_modes(x: Any) -> None:
-    from torch.utils._python_dispatch import TorchDispatchMode
+def seen_by(mode: Any, x: Any) -> list[str]:
+    """The functions that a mode of torch sees in a call of softmax."""
+    seen: list[str] = []
 
-    seen = []
-
-    class Mode(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+    class Mode(mode):  # type: ignore[misc]
+        def see(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             seen.append(str(func))
             return func(*args, **(kwargs or {}))
 
+        __torch_dispatch__ = __torch_function__ = see
+
     with Mode():
         weft.ops.softmax(x)
-    assert any("weft.softmax" in name for name in seen)
+    return seen
+
+
+def test_dispatch_modes(x: Any) -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    assert any("weft.softmax" in name for name in seen_by(TorchDispatchMode, x))
 
 
 def test_function_modes(x: Any) -> None:
     from torch.overrides import TorchFunctionMode
 
-    seen = []
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            seen.append(str(func))
-            return func(*args, **(kwargs or {}))
-
-    with Mode():
-        weft.ops.softmax(x)
-    assert any("softmax" in name for name in seen)
+    assert any("softmax" in name for name in seen_by(TorchFunctionMode, x))
 
 
 def test_vmap(x: Any) -> None:

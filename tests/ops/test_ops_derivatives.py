@@ -48,14 +48,16 @@ ROWS: dict[str, Row] = {
         [(3, 4)],
     ),
     "group_norm": (
-        lambda x: weft.ops.group_norm(x, 1), lambda x: functional.group_norm(x, 1), [(3, 4)],
+        lambda x: weft.ops.group_norm(x, 1),
+        lambda x: functional.group_norm(x, 1),
+        [(3, 4)],
     ),
     "rms_norm": (
         lambda x: weft.ops.rms_norm(x, (4,), eps=1e-5),
         lambda x: functional.rms_norm(x, (4,), eps=1e-5),
         [(3, 4)],
     ),
-}  # fmt: skip
+}
 QUICK = ("sum", "amax", "norm", "cumprod", "addmm", "mse_loss")
 """The rows of the default set: every kind of formula."""
 

@@ -104,9 +104,11 @@ def test_an_op_of_a_kernel() -> None:
         if (i < n) y[i] = x[i] * x[i] * x[i];
     }"""
     cube = weft.cuda(source).cube.as_op(
-        "transforms::cube", block=32, vmap="leading",
+        "transforms::cube",
+        block=32,
+        vmap="leading",
         backward=lambda ctx, grad: 3 * ctx.x.square() * grad,
-    )  # fmt: skip
+    )
     torch.testing.assert_close(grad(lambda x: cube(x).sum())(ROWS), 3 * ROWS.square())
     each = vmap(grad(lambda x: cube(x=x).sum()))(ROWS)
     torch.testing.assert_close(each, 3 * ROWS.square())

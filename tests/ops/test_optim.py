@@ -263,10 +263,7 @@ def test_codes_are_the_nearest() -> None:
     made = draw.seeded(1)
     x = torch.cat([made.uniform(512), 10 ** (-8 * made.uniform(509))])
     x = torch.cat(
-        [
-            x * torch.where(made.uniform(1021) < 0.5, -1, 1),
-            torch.tensor([0.0, 1.0, -1.0]),
-        ]
+        [x * torch.where(made.uniform(1021) < 0.5, -1, 1), torch.tensor([0.0, 1.0, -1.0])]
     )
     codes = [torch.zeros(1024, dtype=torch.int32) for _ in range(2)]
     module.encoded[4, 256](x, *codes)

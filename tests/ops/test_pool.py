@@ -132,9 +132,11 @@ def drawn(rng: random.Random) -> None:
     name, options = f"{kind}_pool{rank}d", {}
     sizes = [rng.randint(1, 4) for _ in range(rank)]
     if "adaptive" not in kind:
-        options = {"stride": [rng.randint(1, 4) for _ in range(rank)],
-                   "padding": [rng.randint(0, k // 2) for k in sizes],
-                   "ceil_mode": rng.random() < 0.4}  # fmt: skip
+        options = {
+            "stride": [rng.randint(1, 4) for _ in range(rank)],
+            "padding": [rng.randint(0, k // 2) for k in sizes],
+            "ceil_mode": rng.random() < 0.4,
+        }
     if kind == "max":
         options["dilation"] = rng.choice((1, 1, 2))
     try:
@@ -202,9 +204,11 @@ ERRORS: dict[str, tuple[Any, str]] = {
     "divisor": (lambda: weft.ops.avg_pool2d(numbers(1, 4, 4), 2, divisor_override=0), "be zero"),
     "dtype": (lambda: weft.ops.max_pool2d(numbers(1, 4, 4).int(), 2), "torch.int32"),
     "parts": (lambda: weft.ops.adaptive_avg_pool1d(numbers(1, 4), 0), "would be empty"),
-    "gradient": (lambda: weft.ops.max_pool2d(numbers(1, 1, 3, 4).requires_grad_(), 4),
-                 "would be empty"),
-}  # fmt: skip
+    "gradient": (
+        lambda: weft.ops.max_pool2d(numbers(1, 1, 3, 4).requires_grad_(), 4),
+        "would be empty",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -112,10 +112,7 @@ def test_a_constant_weight_is_read_early(op: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "k", "groups", "dtype"),
-    [
-        (INT4, 96, 3, BFLOAT),
-        pytest.param(INT8, 77, 1, HALF, marks=pytest.mark.slow),
-    ],
+    [(INT4, 96, 3, BFLOAT), pytest.param(INT8, 77, 1, HALF, marks=pytest.mark.slow)],
 )
 def test_a_weight_is_converted_before_a_product(kind: Any, k: int, groups: int, dtype: Any) -> None:
     """It is rounded to the dtype of x, so the error is that of a layer in that dtype."""
@@ -232,7 +229,7 @@ def test_scales_have_no_gradient(name: str) -> None:
         ({"bias": lambda _: torch.zeros(5)}, "bias has another shape or dtype"),
         ({"bias": lambda _: torch.zeros(4).half()}, "bias has another shape or dtype"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(change: Any, words: str) -> None:
     weight, scale, _, _ = quantised(INT8, 4, 64, 2)
     given = {"x": tokens(2, 64, FLOAT), "weight": weight, "scale": scale}

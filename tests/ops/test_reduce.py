@@ -175,9 +175,11 @@ def test_nothing_along_any_strides() -> None:
     """A reduction of no elements gives its neutral element, whatever the strides are."""
     one = torch.ones(())
     given = [
-        (one.expand(0, 4, 2, 5), (0, 2, 3)), (one.expand(3, 0, 5), (1,)),
-        (torch.empty(5, 0, 3).permute(2, 0, 1), (2,)), (torch.empty(2, 0, 3), (1,)),
-    ]  # fmt: skip
+        (one.expand(0, 4, 2, 5), (0, 2, 3)),
+        (one.expand(3, 0, 5), (1,)),
+        (torch.empty(5, 0, 3).permute(2, 0, 1), (2,)),
+        (torch.empty(2, 0, 3), (1,)),
+    ]
     for x, dims in given:
         assert torch.equal(weft.ops.sum(x, dims), torch.sum(x, dims))
         assert torch.equal(weft.ops.all(x, dims), torch.all(x, dims))

@@ -41,8 +41,7 @@ def allowed(row: Any, temperature: float, top_k: int, top_p: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("rows", "tokens", "dtype"),
-    [(3, 61, F32), (2, 256, BF16), (1, 1, F32), (2, 5000, F16)],
+    ("rows", "tokens", "dtype"), [(3, 61, F32), (2, 256, BF16), (1, 1, F32), (2, 5000, F16)]
 )
 def test_greedy(rows: int, tokens: int, dtype: Any) -> None:
     """The first of the largest: ties are frequent in 16 bits."""
@@ -57,12 +56,7 @@ DRAWS = 1024
 
 @pytest.mark.parametrize(
     ("temperature", "top_k", "top_p", "dtype"),
-    [
-        (1.0, 0, 1.0, F32),
-        (0.7, 5, 1.0, F32),
-        (1.5, 0, 0.8, BF16),
-        (0.9, 12, 0.6, F16),
-    ],
+    [(1.0, 0, 1.0, F32), (0.7, 5, 1.0, F32), (1.5, 0, 0.8, BF16), (0.9, 12, 0.6, F16)],
 )
 def test_each_token_is_drawn_by_its_probability(
     temperature: float, top_k: int, top_p: float, dtype: Any

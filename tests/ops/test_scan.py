@@ -82,9 +82,11 @@ def test_counters_are_left_at_zero() -> None:
     """Launches of one stream share them."""
     function, x = library.function("scan"), tensor(2, 2601)
     request = function.request(*function.bound((x,), {}))
-    (step,) = next(
-        c for c in function.definition.candidates(request) if "tiles of 256 x 2" in c.name
-    ).build().steps  # fmt: skip
+    (step,) = (
+        next(c for c in function.definition.candidates(request) if "tiles of 256 x 2" in c.name)
+        .build()
+        .steps
+    )
     assert any(isinstance(a, Counters) for a in step.args)
     zeros, y = torch.zeros(COUNTERS, dtype=torch.int32), torch.empty_like(x)
     tensors = {Counters(): zeros, Pointer(0): x, Pointer(1): y}

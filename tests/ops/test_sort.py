@@ -171,8 +171,10 @@ def test_searchsorted_in_batches() -> None:
     equal(weft.ops.searchsorted(sequences, values, side="right"), want)
     mixed = torch.empty_like(sequences).scatter_(1, order, sequences)
     equal(weft.ops.searchsorted(mixed, values, side="right", sorter=order), want)
-    equal(weft.ops.searchsorted(sequences.mT.contiguous().mT, values[:, ::2]),
-          torch.searchsorted(sequences, values[:, ::2].contiguous()))  # fmt: skip
+    equal(
+        weft.ops.searchsorted(sequences.mT.contiguous().mT, values[:, ::2]),
+        torch.searchsorted(sequences, values[:, ::2].contiguous()),
+    )
     assert weft.ops.searchsorted(sequences[0], 5).tolist() == int(
         torch.searchsorted(sequences[0], 5)
     )

@@ -31,8 +31,10 @@ STAGES = 3
 def operands(features: int, rows: int, k: int, dtype: Any) -> tuple[Any, Any, Any, Any]:
     """(whole weight, compressed weight, x, bias)."""
     weight = weft.sparse.prune(draw.seeded(features + k).normal((features, k)).to(dtype))
-    x, bias = (draw.seeded(rows + k + i).normal(s).to(dtype)
-               for i, s in enumerate([(rows, k), (features,)]))  # fmt: skip
+    x, bias = (
+        draw.seeded(rows + k + i).normal(s).to(dtype)
+        for i, s in enumerate([(rows, k), (features,)])
+    )
     return weight, weft.sparse.compress(weight), x, bias
 
 
@@ -71,8 +73,9 @@ def test_blocks_of_a_cluster_share_rows_of_x(schedule: str) -> None:
     """Two tiles of one cluster, in every order of its warps."""
     weight, compressed, x, _ = operands(256, 40, 336, HALF)
     with weft.schedule(schedule):
-        got = run(SparsePipelinedTile(128, 32, 2), x, compressed.values, compressed.metadata, None,
-                  sms=2)  # fmt: skip
+        got = run(
+            SparsePipelinedTile(128, 32, 2), x, compressed.values, compressed.metadata, None, sms=2
+        )
     close(got, x.double() @ weight.double().T)
 
 
@@ -153,9 +156,11 @@ def _call(x: Any = None, values: Any = None, metadata: Any = None, bias: Any = N
     """A call with some arguments that do not fit."""
     _, compressed, given, _ = operands(8, 4, 32, HALF)
     return weft.ops.sparse_linear(
-        given if x is None else x, compressed.values if values is None else values,
-        compressed.metadata if metadata is None else metadata, bias,
-    )  # fmt: skip
+        given if x is None else x,
+        compressed.values if values is None else values,
+        compressed.metadata if metadata is None else metadata,
+        bias,
+    )
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,11 @@ def test_blocks(dtype: Any, size: int, columns: int) -> None:
 
 @pytest.mark.parametrize(
     ("tile", "dtype", "columns", "schedule"),
-    [(PipelinedBlockTile(64, 64, 2), BFLOAT, 72, "first"),
-     (PipelinedBlockTile(128, 64, 3), HALF, 40, "last")],
-)  # fmt: skip
+    [
+        (PipelinedBlockTile(64, 64, 2), BFLOAT, 72, "first"),
+        (PipelinedBlockTile(128, 64, 3), HALF, 40, "last"),
+    ],
+)
 def test_blocks_on_hopper(
     tile: PipelinedBlockTile, dtype: Any, columns: int, schedule: str
 ) -> None:
@@ -156,8 +158,10 @@ def test_hopper_takes_whole_vectors() -> None:
         found = pipelined_blocks.candidates(block_call(request), named("sim:h200"))
         names[size, columns] = [c.name for c in found]
     assert names == {
-        (64, 64): ["64 x 128, pipelined", "64 x 256, pipelined"], (64, 60): [], (32, 64): [],
-    }  # fmt: skip
+        (64, 64): ["64 x 128, pipelined", "64 x 256, pipelined"],
+        (64, 60): [],
+        (32, 64): [],
+    }
 
 
 def test_a_tensor_of_torch() -> None:
@@ -180,17 +184,21 @@ def test_gradient_of_a_block_product() -> None:
 # ---- refusals ------------------------------------------------------------------------------------
 def _csr(**changes: Any) -> Any:
     given = {
-        "crow_indices": torch.tensor([0, 1]), "col_indices": torch.tensor([0]),
-        "values": torch.ones(1), "dense": torch.ones(4, 4),
-    }  # fmt: skip
+        "crow_indices": torch.tensor([0, 1]),
+        "col_indices": torch.tensor([0]),
+        "values": torch.ones(1),
+        "dense": torch.ones(4, 4),
+    }
     return weft.ops.csr_mm(**given | changes)
 
 
 def _blocks(**changes: Any) -> Any:
     given = {
-        "crow_indices": torch.tensor([0, 1]), "col_indices": torch.tensor([0]),
-        "values": torch.ones(1, 16, 16), "dense": torch.ones(16, 4),
-    }  # fmt: skip
+        "crow_indices": torch.tensor([0, 1]),
+        "col_indices": torch.tensor([0]),
+        "values": torch.ones(1, 16, 16),
+        "dense": torch.ones(16, 4),
+    }
     return weft.ops.block_sparse_mm(**given | changes)
 
 

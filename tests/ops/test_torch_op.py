@@ -239,8 +239,7 @@ def test_cuda_and_cpu_by_one_op() -> None:
 # ---- verify ----------------------------------------------------------------------------------
 def test_verify_reports() -> None:
     cubic = MODULE.kernel("cubic<double>").as_op(
-        "mine::cubic",
-        backward=lambda ctx, g: (3 * ctx.a * ctx.x + 2 * ctx.b) * ctx.x * g,
+        "mine::cubic", backward=lambda ctx, g: (3 * ctx.a * ctx.x + 2 * ctx.b) * ctx.x * g
     )
     report = cubic.verify(randn(5, dtype=torch.float64, grad=True), 2.0, -1.0)
     assert report.passed and "gradcheck" in str(report) and "steps of 1e-06" in str(report)

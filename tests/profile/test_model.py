@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import weft
-from limits import PROCESS_SECONDS
+from commands import run_weft
 from weft.frontends.pytorch import gpu_times
 from weft.measure.timeline import operations
 from weft.report.model import operations as model
@@ -79,11 +74,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("model")
     (folder / "net.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "-m", "weft", "profile", "net.py", "--json", "--trace", "trace.json"],
-        cwd=folder, text=True, capture_output=True, timeout=PROCESS_SECONDS,
-        env={**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])},
-    )  # fmt: skip
+    done = run_weft("profile", "net.py", "--json", "--trace", "trace.json", folder=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["model"], json.loads((folder / "trace.json").read_text())
 
@@ -220,9 +211,10 @@ def test_trace_of_measured_times() -> None:
     events = traces.trace(timeline)["traceEvents"]
     lanes = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     on = {
-        e["name"]: (e["ts"], e["dur"]) for e in events
+        e["name"]: (e["ts"], e["dur"])
+        for e in events
         if e["ph"] == "X" and lanes.get(e["tid"]) == "operations"
-    }  # fmt: skip
+    }
     assert on["aten::mm"] == pytest.approx((0, 500)) and on["aten::add"] == pytest.approx((600, 20))
     streams = [e["name"] for e in events if e["ph"] == "X" and lanes.get(e["tid"]) == "stream 3"]
     assert streams == ["add"]

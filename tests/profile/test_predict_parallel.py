@@ -56,9 +56,7 @@ def test_the_engine_runs_tasks_in_order_on_free_resources() -> None:
     graph.add(0.5, [("computes", 0)], [b, c])
     done = run(graph)
     assert done.seconds == 3.5
-    assert done.held == {
-        ("sends", 0): 3.0, ("receives", 1): 1.0, ("computes", 0): 1.5,
-    }  # fmt: skip
+    assert done.held == {("sends", 0): 3.0, ("receives", 1): 1.0, ("computes", 0): 1.5}
 
 
 @pytest.mark.draws

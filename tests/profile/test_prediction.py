@@ -283,9 +283,7 @@ def test_what_the_launch_before_left_in_l2(kernels: weft.Module) -> None:
     assert "DRAM" in demand(one, gpu).units and "DRAM" not in demand(one, gpu, 1.0).units
 
 
-def test_early_launches_and_the_copy_engine_have_factors_of_their_own(
-    kernels: weft.Module,
-) -> None:
+def test_early_launches_and_the_copy_engine_have_factors_of_their_own(kernels: weft.Module) -> None:
     late, early = (weft.profile(k[1, 32]) for k in (kernels.empty, kernels.empty_early))
     saved = late.predicted.seconds - early.predicted.seconds
     assert saved == pytest.approx(FITTED.launch - FITTED.early, rel=0.1)

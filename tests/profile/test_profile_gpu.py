@@ -59,8 +59,10 @@ def test_launches_of_one_shape_are_counted_together() -> None:
     same = rows[-1].replace("2,496", "2,504").replace("250", "350")
     found = ncu.merge_launches(ncu.read("".join([*rows, same, second, third])))
     assert [(c.kernel, c.grid[0], c.launches) for c in found] == [
-        ("saxpy", 4, 2), ("saxpy<float>", 4, 1), ("saxpy", 8, 1)
-    ]  # fmt: skip
+        ("saxpy", 4, 2),
+        ("saxpy<float>", 4, 1),
+        ("saxpy", 8, 1),
+    ]
     values = {m.label: m.value for s in found[0].sections for m in s.metrics}
     assert values["Duration, measured by ncu"] == pytest.approx(2.5e-6), "an average"
     assert values["Global loads: sectors"] == 600, "a sum"

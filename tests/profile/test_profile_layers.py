@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import weft
-from limits import PROCESS_SECONDS
+from commands import run_weft
 from weft.device.models import get as gpu_model
 from weft.frontends.pytorch.gpu_profile import in_steps
 from weft.measure.layers import memory
@@ -64,11 +61,7 @@ with torch.no_grad():
 
 
 def profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "weft", "profile", *words],
-        cwd=folder, text=True, capture_output=True, timeout=PROCESS_SECONDS, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])},
-    )  # fmt: skip
+    return run_weft("profile", *words, folder=folder)
 
 
 @pytest.fixture(scope="module")
@@ -231,9 +224,11 @@ def test_peak_and_its_holders() -> None:
 # ---- advice --------------------------------------------------------------------------------------
 def advised(*calls: Call, sizes: dict[int, int] | None = None, roles: Any = ()) -> dict[str, Any]:
     log = MemoryLog(
-        {n: Allocation(size, Origin("Net.a"), role="parameters" if n in roles else "")
-         for n, size in (sizes or {}).items()}
-    )  # fmt: skip
+        {
+            n: Allocation(size, Origin("Net.a"), role="parameters" if n in roles else "")
+            for n, size in (sizes or {}).items()
+        }
+    )
     model = ModelProfile(
         "net.py", "H200", calls, 0, events=tuple(events("m")),
         modules={"Net": ModuleFacts("Net"), "Net.a": ModuleFacts("Linear")}, memory=log,
@@ -280,8 +275,10 @@ def test_kernel_far_from_its_roofline() -> None:
 
 def test_scores_of_attention_in_memory() -> None:
     calls = [
-        call("aten::bmm", library=True), call("aten::_softmax"), call("aten::bmm", library=True)
-    ]  # fmt: skip
+        call("aten::bmm", library=True),
+        call("aten::_softmax"),
+        call("aten::bmm", library=True),
+    ]
     assert "scaled_dot_product_attention" in advised(*calls)["attention"].change
     assert "attention" not in advised(*calls[:2])
 

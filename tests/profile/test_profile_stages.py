@@ -102,8 +102,9 @@ def test_stages_filled_by_all_threads() -> None:
     p = weft.profile(module().pieces[1, 128], x, y, len(x))
     assert (y == 4).all() and p.stages is not None
     assert [(s.offset, [u.nbytes for u in s.uses]) for s in p.stages.stages] == [
-        (0, [PART, PART]), (PART, [PART, PART])
-    ]  # fmt: skip
+        (0, [PART, PART]),
+        (PART, [PART, PART]),
+    ]
     for stage in p.stages.stages:
         assert in_turn(stage) and all(u.released is None for u in stage.uses)
         for u in stage.uses:

@@ -228,8 +228,10 @@ def test_the_trace_is_one_that_perfetto_opens() -> None:
     ranges = [Activity(t.PUSH, 1, "outer"), Activity(t.PUSH, 1, "inner"), *copy(),
               Activity(t.POP, 1), Activity(t.MARK, 1, "now"), Activity(t.POP, 1)]  # fmt: skip
     started = [Activity(t.START, 1, "open", 0, 5), *kernel(20), Activity(t.END, 2, "", 0, 5)]
-    event = [call("r", Activity(t.RECORDED, 1, "", 0, 7)),
-             call("w", Activity(t.WAITS, 1, "", 20, 7))]  # fmt: skip
+    event = [
+        call("r", Activity(t.RECORDED, 1, "", 0, 7)),
+        call("w", Activity(t.WAITS, 1, "", 20, 7)),
+    ]
     data = trace(made(STREAMS, ranges, *event, started))
     bars = valid(data)
     assert {"outer", "inner", "open", "k", "HtoD", "cudaLaunchKernel"} <= {b["name"] for b in bars}

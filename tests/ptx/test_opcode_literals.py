@@ -50,9 +50,11 @@ def findings(text: str, module: str) -> list[str]:
             out += [x for node in _own(scope) for x in _uses(node, held, collections)]
     named = {id(node): name for name, node in collections.items()}
     compared = {
-        id(x): node for node in ast.walk(tree) if isinstance(node, ast.Compare)
+        id(x): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
         for x in node.comparators
-    }  # fmt: skip
+    }
     for node in ast.walk(tree):
         words = _literals(node)
         if len(words) < 2 or not all(_base(w) in BASES for w in words):

@@ -81,9 +81,7 @@ OPERANDS: dict[str, tuple[Operand, ...]] = {
     "st.v2.b32 [%rd1], {%r1, %r2};": (Mem(Reg("%rd1")), Vec((R1, R2))),
     "ld.v2.b32 {%r1, _}, [%rd1];": (Vec((R1, Sink())), Mem(Reg("%rd1"))),
     "setp.eq.and.s32 %p1|q, %r1, 0, !p;": (Pair(P1, Reg("q")), R1, Imm(0), Not(Reg("p"))),
-    "shfl.sync.idx.b32 %r1|%p1, %r2, 0, 31, -1;": (
-        Pair(R1, P1), R2, Imm(0), Imm(31), Imm(-1),
-    ),
+    "shfl.sync.idx.b32 %r1|%p1, %r2, 0, 31, -1;": (Pair(R1, P1), R2, Imm(0), Imm(31), Imm(-1)),
     "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [tile, {%f5,%f6}];": (
         Vec(tuple(Reg(f"%f{i}") for i in range(1, 5))),
         Mem(Sym("tile")),
@@ -95,7 +93,7 @@ OPERANDS: dict[str, tuple[Operand, ...]] = {
     "mad.lo.s32\n\t%r1 , // product\n %r2, /* two\nlines */ 3,\n4 ;": (R1, R2, Imm(3), Imm(4)),
     "ret;": (),
     "bar.sync 0;": (Imm(0),),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", OPERANDS)

@@ -122,8 +122,10 @@ def test_all_are_counted(kernel: Kernel, data: np.ndarray) -> None:
     counting = Counting(l1_lines=1024, resident=132)
     kernel[1, 32].observe(counting, data, ALL, ALL, MORE)
     assert counting.counts is not None
-    counted = {i.text: {a.space for a in i.accesses if a.bytes} for i in
-               aggregate.instructions(counting.counts)}  # fmt: skip
+    counted = {
+        i.text: {a.space for a in i.accesses if a.bytes}
+        for i in aggregate.instructions(counting.counts)
+    }
     for case in CASES:
         if any(word.startswith("mbarrier") for word in case.opcode.split(".")[:3]):
             continue  # the counters of the hardware show no barrier objects

@@ -44,12 +44,7 @@ def several_values(b: Builder, x: Val) -> Val:
 
 def no_value(b: Builder, x: Val) -> Val:
     place = b.alloca("i32")
-    b.either(
-        x.sgt(10),
-        lambda: b.store(x, place),
-        lambda: b.store(x * 3, place),
-        likely=True,
-    )
+    b.either(x.sgt(10), lambda: b.store(x, place), lambda: b.store(x * 3, place), likely=True)
     return b.load("i32", 0, place)
 
 

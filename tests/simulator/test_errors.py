@@ -159,11 +159,7 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ("launch without a shape", weft.LaunchError, lambda k: k.scale(ones(), ones(), 8)),
     ("launch without a block", weft.LaunchError, lambda k: k.scale(ones(), ones(), 8, grid=1)),
     ("argument by name", weft.LaunchError, lambda k: k.scale[1, 8](ones(), ones(), n=8)),
-    (
-        "misspelt option",
-        weft.LaunchError,
-        lambda k: k.scale(ones(), ones(), 8, grid=1, blocks=8),
-    ),
+    ("misspelt option", weft.LaunchError, lambda k: k.scale(ones(), ones(), 8, grid=1, blocks=8)),
     ("no threads", weft.LaunchError, lambda k: k.scale[1, 0](ones(), ones(), 8)),
     ("no blocks", weft.LaunchError, lambda k: k.scale[(1, 0), 8](ones(), ones(), 8)),
     ("negative grid", weft.LaunchError, lambda k: k.scale[-1, 8](ones(), ones(), 8)),
@@ -415,10 +411,7 @@ head = ".version 8.0\\n.target sm_80\\n.address_size 64\\n"
 module = weft.load_ptx(head + ".global .b8 x[4294967296];")
 module.names"""
 NEEDS = {
-    "to load NVRTC": (
-        "import weft.source.nvrtc",
-        "weft.source.nvrtc.version()",
-    ),
+    "to load NVRTC": ("import weft.source.nvrtc", "weft.source.nvrtc.version()"),
     "to load LLVM": ("import numpy", "import weft.device.jit"),
     "for the variables of the module": (LARGE, "module.variable('x')"),
 }

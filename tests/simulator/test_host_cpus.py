@@ -18,10 +18,7 @@ from limits import PROCESS_SECONDS
 from weft.device import jit
 
 pytestmark = pytest.mark.sim
-OLDER = {
-    "x86_64": ["x86-64", "x86-64-v3"],
-    "aarch64": ["generic"],
-}
+OLDER = {"x86_64": ["x86-64", "x86-64-v3"], "aarch64": ["generic"]}
 """CPUs of each architecture: without AVX and FMA, without AVX-512. x86-64-v2 is between them."""
 
 MODULE = r"""

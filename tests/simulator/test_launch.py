@@ -151,10 +151,7 @@ def test_a_new_process_needs_only_the_cache(tmp_path: Path) -> None:
         ).stdout.split()
         for _ in range(2)
     ]
-    assert shown == [
-        ["weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit.warp", "NVRTC"],
-        [],
-    ]
+    assert shown == [["weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit.warp", "NVRTC"], []]
 
 
 LAST_BLOCK = """

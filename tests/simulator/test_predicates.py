@@ -36,10 +36,7 @@ ROWS = {
     "or with lanes": (f"{GE} or.pred %p3, %p1, %p2; {TAKEN}", lambda i: i < 20),
     "lanes or": (f"{GE} or.pred %p3, %p2, %p1; {TAKEN}", lambda i: i < 20),
     "and with lanes": (f"{GE} and.pred %p3, %p1, %p2; {TAKEN}", lambda i: True),
-    "not of both": (
-        f"{GE} or.pred %p4, %p1, %p2; not.pred %p3, %p4; {TAKEN}",
-        lambda i: i >= 20,
-    ),
+    "not of both": (f"{GE} or.pred %p4, %p1, %p2; not.pred %p3, %p4; {TAKEN}", lambda i: i >= 20),
     "literals, as NVRTC writes them": (
         f"{GE} xor.pred %p4, %p1, -1; or.pred %p5, %p4, 0; and.pred %p3, %p5, 1; {TAKEN}",
         lambda i: i >= 20,

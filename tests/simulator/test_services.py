@@ -323,9 +323,11 @@ SELECTED = {
 
 @pytest.mark.parametrize(("words", "lines"), SELECTED.items(), ids=SELECTED.keys())
 def test_printf_of_chosen_threads(
-    words: str, lines: list[str], capsys: pytest.CaptureFixture[str],
+    words: str,
+    lines: list[str],
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("WEFT_PRINTF_FROM", words)
     weft.cuda(PRINTING).steps[3, (32, 3)]()
     assert capsys.readouterr().out.splitlines() == lines

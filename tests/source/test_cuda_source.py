@@ -378,8 +378,10 @@ def test_missing_nvrtc_names_the_command() -> None:
     hide = "from weft.source import nvrtc; nvrtc._WHEEL = 'missing'; sys.modules['cuda'] = None"
     run = subprocess.run(
         [sys.executable, "-c", f"import sys; {hide}; {code}"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "MissingDependency: NVRTC (the CUDA C++ compiler) cannot be loaded" in run.stderr
     assert "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'" in run.stderr
 

@@ -176,8 +176,10 @@ class Chain:
             if r.bits == 1:
                 stores.append(f"selp.u32 %bit, 1, 0, {r.name};")
             name = "%bit" if r.bits == 1 else r.name
-            stores.append(f"st.global.b{max(r.bits, 32) if r.bits == 1 else r.bits} "
-                          f"[%out+{8 * k * N}], {name};")  # fmt: skip
+            stores.append(
+                f"st.global.b{max(r.bits, 32) if r.bits == 1 else r.bits} "
+                f"[%out+{8 * k * N}], {name};"
+            )
         return "\n".join([HEAD, *declared, *START, *self.lines, *stores, "ret; }", ""])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import draw
-from weft.torch_backend import compile_graph
+from weft.torch_backend import compile_graph, reports
 
 
 def normal(*shape: int, seed: int = 0) -> Any:
@@ -19,6 +19,12 @@ def normal(*shape: int, seed: int = 0) -> Any:
 def compiled(function: Any, **options: Any) -> Any:
     """A function or module compiled by the backend, with options of torch.compile."""
     return torch.compile(function, backend=compile_graph, **options)
+
+
+def names(kind: str) -> list[str]:
+    """The steps of the last graph of a kind."""
+    report = next(r for r in reversed(reports()) if r.kind == kind)
+    return [s.name for s in report.steps]
 
 
 def same(

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import uvicorn
 
 from weft.lab.api import Api
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 from weft.lab.server import app, bound
 
 TURN = r"""#include <cstdio>
@@ -96,7 +96,7 @@ class Lab:
 
 
 @contextmanager
-def running(worker: Worker, **options: Any) -> Iterator[Lab]:
+def running(worker: LabWorker, **options: Any) -> Iterator[Lab]:
     """A lab with this worker, until the end of the block."""
     listening = bound(0)
     one = Lab(listening.getsockname()[1], "a-token")

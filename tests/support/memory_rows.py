@@ -140,7 +140,9 @@ FAR = {"global": 1 << 44, "generic": 1 << 44, "const": 1 << 44}
 def module(chosen: list[Case]) -> str:
     """The PTX."""
     head = [
-        ".version 8.6", ".target sm_90", ".address_size 64",
+        ".version 8.6",
+        ".target sm_90",
+        ".address_size 64",
         f".const .align 128 .b8 constants[{REGION}];",
         f".visible .entry k(.param .u64 data, .param .u32 which, .param .u32 wrong, "
         f".param .align 16 .b8 more[{REGION // 4}]) {{",
@@ -149,7 +151,7 @@ def module(chosen: list[Case]) -> str:
         ".reg .b32 %v32_<32>; .reg .b64 %v64_<32>;",
         "ld.param.u32 %which, [which]; ld.param.u32 %wrong, [wrong]; mov.u32 %lane, %laneid;",
         "shl.b32 %lane, %lane, 5; cvt.u64.u32 %u3, %lane;",
-    ]  # fmt: skip
+    ]
     body = [line for i, case in enumerate(chosen) for line in _guarded(i, case)]
     return "\n".join([*head, *_addresses(), *body, "ret; }", ""])
 
@@ -157,8 +159,10 @@ def module(chosen: list[Case]) -> str:
 def _guarded(number: int, case: Case) -> list[str]:
     return [
         f"setp.eq.s32 %p1, %which, -1; setp.eq.or.u32 %p1, %which, {number}, %p1;",
-        f"@!%p1 bra NEXT{number};", case.text, f"NEXT{number}:",
-    ]  # fmt: skip
+        f"@!%p1 bra NEXT{number};",
+        case.text,
+        f"NEXT{number}:",
+    ]
 
 
 def _addresses() -> Iterator[str]:

@@ -70,8 +70,9 @@ def shapes(c: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 def _gpt2_shapes(c: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     n = c["n_embd"]
     found: dict[str, tuple[int, ...]] = {
-        "wte.weight": (c["vocab_size"], n), "wpe.weight": (c["n_positions"], n),
-    }  # fmt: skip
+        "wte.weight": (c["vocab_size"], n),
+        "wpe.weight": (c["n_positions"], n),
+    }
     for i in range(c["n_layer"]):
         layers = {"attn.c_attn": (n, 3 * n), "attn.c_proj": (n, n), "mlp.c_fc": (n, 4 * n),
                   "mlp.c_proj": (4 * n, n)}  # fmt: skip

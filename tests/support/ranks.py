@@ -50,9 +50,15 @@ def run_ranks(
 ) -> list[Any]:
     """Run all ranks; return their values, or their outputs if `body` is a script."""
     found = outcomes(body, world, limit, args)
+    values = values_of(found)
+    return values if callable(body) else [o.output for o in found]
+
+
+def values_of(found: Sequence[Outcome]) -> list[Any]:
+    """What the ranks have returned; fails if a rank has."""
     failed = [f"---- rank {o.rank}, exit code {o.code}\n{o.output}" for o in found if o.code]
     assert not failed, "\n".join(failed)
-    return [o.value if callable(body) else o.output for o in found]
+    return [o.value for o in found]
 
 
 def outcomes(

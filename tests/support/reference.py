@@ -88,8 +88,10 @@ COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "hs": lambda a, b: a >= b,
 }  # fmt: skip
 COMBINE: Mapping[str, Callable[[int, int], int]] = {
-    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-}  # fmt: skip
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+}
 
 
 @dataclass

@@ -16,11 +16,13 @@ FLOAT_FORMS = [
 
 INTEGER_FORMS = [
     (shape, f"{'.satfinite' if sat else ''}.s32", f"{a}{bits}", f"{b}{bits}", selectors)
-    for bits, shapes in ((8, (("m16n8k32", 2), ("m16n8k64", 1))),
-                         (4, (("m16n8k64", 2), ("m16n8k128", 1))))
+    for bits, shapes in (
+        (8, (("m16n8k32", 2), ("m16n8k64", 1))),
+        (4, (("m16n8k64", 2), ("m16n8k128", 1))),
+    )
     for shape, selectors in shapes
     for a, b, sat in (("s", "s", 0), ("u", "s", 1), ("s", "u", 0), ("u", "u", 1), ("s", "s", 1))
-]  # fmt: skip
+]
 
 
 def _vector(letter: str, first: int, count: int) -> str:

@@ -114,8 +114,10 @@ def expected(case: Case) -> np.ndarray:
         elif source is not None and case.kind == "store":
             memory[source : source + size] = near[place : place + size]
         elif source is not None:
-            old, new = (x.view(f"u{size}") for x in (memory[source : source + size],
-                                                     near[place : place + size]))  # fmt: skip
+            old, new = (
+                x.view(f"u{size}")
+                for x in (memory[source : source + size], near[place : place + size])
+            )
             old[:] = reduced(case, old, new)
     return near if case.kind == "load" else memory
 

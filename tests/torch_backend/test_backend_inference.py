@@ -9,16 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
-from compiled_models import compiled, normal, same  # noqa: E402
-from weft.torch_backend import reports  # noqa: E402
+from compiled_models import compiled, names, normal, same  # noqa: E402
 
 HALF = torch.float16
-
-
-def names(kind: str) -> list[str]:
-    """The steps of the last graph of a kind."""
-    report = next(r for r in reversed(reports()) if r.kind == kind)
-    return [s.name for s in report.steps]
 
 
 def last(*shape: int, seed: int = 0, dtype: Any = HALF) -> Any:

@@ -9,16 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
-from compiled_models import compiled, normal, same  # noqa: E402
+from compiled_models import compiled, names, normal, same  # noqa: E402
 from weft.torch_backend import reports  # noqa: E402
 
 BATCH, HEADS, KV_HEADS, POSITIONS, SIZE = 2, 4, 2, 5, 8
-
-
-def names(kind: str) -> list[str]:
-    """The steps of the last graph of a kind."""
-    report = next(r for r in reversed(reports()) if r.kind == kind)
-    return [s.name for s in report.steps]
 
 
 # ---- rotary embeddings -------------------------------------------------------------------------
@@ -133,8 +127,9 @@ def test_what_looks_like_a_rotary_embedding(changed: str) -> None:
             angles[:, 0] = 3.0
         cos, sin = angles.cos(), angles.sin()
         if changed == "the sum is minus":
-            return [x * cos + torch.cat((chunks_of(x)[1], -chunks_of(x)[0]), -1) * sin
-                    for x in (q, k)]  # fmt: skip
+            return [
+                x * cos + torch.cat((chunks_of(x)[1], -chunks_of(x)[0]), -1) * sin for x in (q, k)
+            ]
         return [x * cos + rotate_half(x, chunks_of) * sin for x in (q, k)]
 
     shape = BATCH, HEADS, POSITIONS, SIZE

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import weft
-from limits import PROCESS_SECONDS
+from commands import run_weft
 from weft.errors import ArgumentError
 
 torch = pytest.importorskip("torch")
@@ -147,12 +145,7 @@ def test_command(tmp_path: Path) -> None:
     (tmp_path / "none.py").write_text("import torch\ntorch.nn.ReLU()(torch.ones(3))\n")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "weft", "explain", *words],
-            cwd=tmp_path, text=True, capture_output=True, timeout=PROCESS_SECONDS,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])},
-        )  # fmt: skip
+        return run_weft("explain", *words, folder=tmp_path)
 
     done = run("net.py", "--json", "--html", "page.html")
     assert done.returncode == 0, done.stderr

@@ -114,7 +114,7 @@ def _asks_for_json(words: Sequence[str]) -> bool:
 
 
 def report(error: BaseException, *, json: bool = False) -> int:
-    """Prints an error that ends the command, with `json` as data; returns the exit code."""
+    """Print an error that ends the command, with `json` as data; return the exit code."""
     if isinstance(error, KeyboardInterrupt):
         print("weft: interrupted", file=sys.stderr)
         return interrupted.exit_code()

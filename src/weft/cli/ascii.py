@@ -15,7 +15,7 @@ _NEAR = {
 
 
 def settle(*names: str) -> None:
-    """Makes these streams of `sys` print ASCII for characters that they cannot encode."""
+    """Make these streams of `sys` print ASCII for characters that they cannot encode."""
     codecs.register_error(_NAME, _near)
     for name in names:
         stream = getattr(sys, name)

@@ -186,10 +186,7 @@ def _zsh(verbs: list[VerbWords], places: list[str]) -> str:
 
 def _choose(verbs: list[VerbWords], places: list[str]) -> str:
     return _CHOOSE.format(
-        pairs=_pairs(verbs),
-        cases=_cases(verbs),
-        places=" ".join(places),
-        firsts=_firsts(verbs),
+        pairs=_pairs(verbs), cases=_cases(verbs), places=" ".join(places), firsts=_firsts(verbs)
     )
 
 

@@ -47,7 +47,7 @@ def console() -> Console:
 
 
 def data(value: Any) -> None:
-    """Prints a value as JSON."""
+    """Print a value as JSON."""
     # Escapes keep every character of the data; similar ASCII characters would change it.
     print(json.dumps(value, indent=2, ensure_ascii=not ascii.is_complete(sys.stdout.encoding)))
 
@@ -55,7 +55,7 @@ def data(value: Any) -> None:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()
 ) -> None:
-    """Prints rows under a header. Columns named in `right` are right-aligned."""
+    """Print rows under a header. Columns named in `right` are right-aligned."""
     out = console()
     gap = 1 if out.width >= _ROOMY else 0
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
@@ -67,7 +67,7 @@ def table(
 
 
 def line(text: str = "", style: str = "") -> None:
-    """Prints one line of text without wrapping it."""
+    """Print one line of text without wrapping it."""
     console().print(Text(text, style), soft_wrap=True)
 
 
@@ -169,7 +169,7 @@ def training(quiet: bool, total: int, done: int) -> Iterator[Callable[[int, str]
 
 @contextmanager
 def warned() -> Iterator[None]:
-    """Prints weft's own warnings as it prints errors: the text alone, on standard error.
+    """Print weft's own warnings as it prints errors: the text alone, on standard error.
 
     Warnings of a user's script keep Python's format.
     """

@@ -30,8 +30,7 @@ Record = Annotated[
     Path | None, typer.Option("--record", "--out", help="Append the result to this file.")
 ]
 Ray = Annotated[
-    str,
-    typer.Option(help="Spread over a Ray cluster: HOST:PORT or auto. local: start Ray here."),
+    str, typer.Option(help="Spread over a Ray cluster: HOST:PORT or auto. local: start Ray here.")
 ]
 Workers = Annotated[
     int | None, typer.Option(help="Worker processes. Default: one per GPU, or per CPU.", min=1)

@@ -37,7 +37,7 @@ Solution = Callable[..., Any]
 
 
 def bench_ladder(ladder: Ladder, *, device: Selection, progress: Notify) -> Climb:
-    """Benchmarks the rungs of a ladder."""
+    """Benchmark the rungs of a ladder."""
     peers(ladder.op)
     result = climb(ladder, device=device, progress=progress)
     return result if device.real else with_recorded(ladder, result)
@@ -46,7 +46,7 @@ def bench_ladder(ladder: Ladder, *, device: Selection, progress: Notify) -> Clim
 def bench_file(
     op: Op, solutions: Mapping[str, Solution], *, device: Selection, progress: Notify
 ) -> Climb:
-    """Benchmarks the solutions of an operation in a file."""
+    """Benchmark the solutions of an operation in a file."""
     model, timed = device.model, device.real
     peers(op)
     if timed and not op.bench:
@@ -77,7 +77,7 @@ def bench_file(
 
 
 def peers(op: Op) -> None:
-    """Validates peer expressions early: they run on a GPU only, after minutes of other work."""
+    """Validate peer expressions early: they run on a GPU only, after minutes of other work."""
     names = [s.name for s in op.inputs]
     for text in op.peers:
         try:
@@ -116,7 +116,7 @@ def _by_name(op: Op, solution: Solution) -> Solution:
 
 
 def _judged(op: Op, entry: Rung, solution: Solution, model: GpuModel, timed: bool) -> RungResult:
-    """Checks a solution, and profiles it on the simulator if nothing is timed."""
+    """Check a solution, and profile it on the simulator if nothing is timed."""
     idea = (solution.__doc__ or "").strip().partition("\n")[0]
     header = (entry.number, entry.name, idea, "", entry.precision)
     try:

@@ -20,7 +20,7 @@ from weft.climbing.rung import Rung, Runner
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
-from weft.device.sim.run.launch import thread_count
+from weft.device.sim.run.host_threads import thread_count
 from weft.errors import Error, MissingDependency
 from weft.installation import pip_install
 from weft.measure import Profile, dtypes
@@ -46,8 +46,7 @@ def climb(
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
     where = to_time(device)
     where.require(
-        "time on",
-        next="--device sim checks and counts; --from FILE shows what was timed elsewhere",
+        "time on", next="--device sim checks and counts; --from FILE shows what was timed elsewhere"
     )
     model = where.model
     if not where.real:
@@ -77,7 +76,7 @@ def climb(
 def _climb_concurrently(
     op: Op, rungs: Sequence[Rung], model: GpuModel, progress: Notify
 ) -> list[RungResult]:
-    """Runs rungs on the simulator in threads: LLVM takes most of the time and releases the GIL."""
+    """Run rungs on the simulator in threads: LLVM takes most of the time and releases the GIL."""
     _parse_ahead(op, rungs, model.sms)
     alone = threading.Lock()  # Triton calls ast.parse, which is not thread-safe in Python 3.11
 
@@ -122,7 +121,7 @@ def _climb_concurrently(
 
 
 def _parse_ahead(op: Op, rungs: Sequence[Rung], sms: int) -> None:
-    """Compiles all expressions before threads start; errors are reported by their rungs later."""
+    """Compile all expressions before threads start; errors are reported by their rungs later."""
     for case in op.cases:
         _ = [spec.shape(case) for spec in (*op.inputs, *op.outputs)], op.terms(case)
         sizes = {**case.sizes, "sms": sms}
@@ -159,7 +158,7 @@ def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, 
 
 
 def prepare(rung: Rung, device: str) -> None:
-    """Imports the array library of the rung, and weft's driver for Triton or Numba."""
+    """Import the array library of the rung, and weft's driver for Triton or Numba."""
     wanted = rung.arrays == "torch" or (device == "gpu" and rung.arrays != "numpy")
     if wanted and "torch" not in sys.modules:
         try:

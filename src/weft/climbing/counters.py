@@ -109,7 +109,7 @@ def fact_of(text: str) -> str:
 
 
 def verify(where: str, expected: Sequence[str], facts: Mapping[str, float]) -> None:
-    """Raises CheckFailed for the first expectation that the counters do not meet."""
+    """Raise CheckFailed for the first expectation that the counters do not meet."""
     for text in expected:
         if not holds(where, text, facts):
             name = fact_of(text)

@@ -22,7 +22,7 @@ def climb(
     record: str | Path | None = None,
     progress: Notify = lambda what: None,
 ) -> Climb:
-    """Compiles, checks and profiles every rung of a ladder, from the simplest up.
+    """Compile, check and profile every rung of a ladder, from the simplest up.
 
     name      a ladder of weft ("matmul"), or the path of a folder with a ladder
     device    "sim" or "sim:MODEL" checks and counts; "gpu" also times

@@ -66,7 +66,7 @@ def names() -> list[str]:
 
 
 def find(name_or_path: str) -> Ladder:
-    """Loads a ladder by name or folder."""
+    """Load a ladder by name or folder."""
     path = Path(name_or_path)
     folder = path if _is_ladder(path) else HOME / name_or_path
     if not _is_ladder(folder):

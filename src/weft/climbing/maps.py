@@ -59,7 +59,7 @@ class MapSpec(NamedTuple):
 
 
 def read(text: str, where: str) -> MapSpec:
-    """Reads the words after `map:`."""
+    """Read the words after `map:`."""
     match = _MAP.match(text)
     if match is None:
         raise ArgumentError(

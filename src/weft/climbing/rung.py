@@ -131,7 +131,7 @@ def title(path: Path) -> str:
 
 
 def read(path: Path) -> Rung:
-    """Reads a rung from its file."""
+    """Read a rung from its file."""
     named = _NAME.search(path.name)
     if named is None:
         raise ArgumentError(
@@ -173,7 +173,7 @@ def read(path: Path) -> Rung:
 
 
 def _architecture(path: Path, text: str) -> tuple[int, int]:
-    """Parses `sm_90`."""
+    """Parse `sm_90`."""
     match = re.fullmatch(r"(?:sm_(\d+)(\d))?", text)
     if match is None:
         raise ArgumentError(
@@ -183,7 +183,7 @@ def _architecture(path: Path, text: str) -> tuple[int, int]:
 
 
 def _sizes(path: Path, text: str) -> dict[str, int]:
-    """Parses `M=64, N=64`."""
+    """Parse `M=64, N=64`."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     if not all(value.strip() for _, _, value in pairs):
         raise ArgumentError("sizes cannot be read", where=str(path), got=text, allowed="M=64, N=64")
@@ -213,7 +213,7 @@ def _header(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _no_typo(path: Path, text: str) -> None:
-    """Raises if a continuation line looks like a misspelt key, which would be ignored."""
+    """Raise if a continuation line looks like a misspelt key, which would be ignored."""
     word = re.match(r"(\w+):\s", text)
     near = difflib.get_close_matches(word[1], KEYS, 1, cutoff=0.75) if word else []
     if near:
@@ -227,7 +227,7 @@ def _no_typo(path: Path, text: str) -> None:
 
 
 def step(path: Path, text: str) -> LaunchStep:
-    """Reads one launch: `kernel<<<grid, block>>>`."""
+    """Read one launch: `kernel<<<grid, block>>>`."""
     match = _LAUNCH.match(text)
     parts = split(match[2]) if match else []
     if match is None or not 2 <= len(parts) <= 3:
@@ -334,7 +334,7 @@ def _python(rung: Rung) -> Callable[..., Any]:
 
 
 def load(path: Path) -> ModuleType:
-    """Imports a file as a module of its own."""
+    """Import a file as a module of its own."""
     name = f"weft_rung_{path.parent.name}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None

@@ -76,7 +76,7 @@ class TimingResults:
 def time_rungs(
     op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Notify
 ) -> TimingResults:
-    """Times all rungs and peers on every bench case."""
+    """Time all rungs and peers on every bench case."""
     try:
         torch = importlib.import_module("torch")
     except ModuleNotFoundError as error:
@@ -264,13 +264,9 @@ def _plain(tensor: Any, floating: bool) -> Any:
 
 
 def _verify(
-    op: Op,
-    case: Case,
-    rungs: Sequence[tuple[Rung, Run]],
-    arrays: Mapping[str, Any],
-    answer: Any,
+    op: Op, case: Case, rungs: Sequence[tuple[Rung, Run]], arrays: Mapping[str, Any], answer: Any
 ) -> None:
-    """Checks every rung at full size against PyTorch in float64."""
+    """Check every rung at full size against PyTorch in float64."""
     spec = op.outputs[0]
     terms = op.terms(case) or max(case.sizes.values())
     for rung, runner in rungs:
@@ -301,7 +297,7 @@ def _verify(
 def _alone(
     results: TimingResults, op: Op, rung: Rung, runner: Run, model: GpuModel, torch: Any
 ) -> None:
-    """Times a slow rung on its own smaller size, and compares it with that size's limit."""
+    """Time a slow rung on its own smaller size, and compare it with that size's limit."""
     case = Case.of(rung.bench)
     moved, work = _amounts(op, case)
     floor, _ = ceiling(model, moved, work, op.inputs[0].dtype.name)

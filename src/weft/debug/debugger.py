@@ -125,9 +125,10 @@ class Debugger(Repeatable):
             if made is not None:
                 self.launch.conditions[index] = repr(whole), made
         self._compiled = {
-            index: set(map(id, nodes)) for index, nodes in wanted.items()
+            index: set(map(id, nodes))
+            for index, nodes in wanted.items()
             if index in self.launch.conditions
-        }  # fmt: skip
+        }
 
     def arm(self, observer: DebugObserver) -> None:
         """Set the instructions that call the host."""

@@ -76,8 +76,9 @@ def place_of(address: int, size: int, thread: Thread, view: Inspection) -> Place
     state = view.state
     block = state.block_of(thread.slot)
     for space, (start, nbytes) in (
-        ("shared", state.shared(thread.slot)), ("local", state.local(thread)),
-    ):  # fmt: skip
+        ("shared", state.shared(thread.slot)),
+        ("local", state.local(thread)),
+    ):
         if start <= address < start + nbytes:
             return Place(address - start, size, space, block, thread.warp, thread.lane)
     return Place(address, size)

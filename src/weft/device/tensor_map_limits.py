@@ -44,9 +44,10 @@ def problems(r: MapRequest) -> Iterator[Problem]:
             yield Problem("a step from element to element", f"{step} in dimension {i}", "1 to 8")
     if len(r.box) in (0, r.rank) and 0 not in r.steps and r.noted_bytes > MAX_BYTES:
         yield Problem(
-            "the box is larger than the shared memory of a block", f"{r.noted_bytes} bytes",
+            "the box is larger than the shared memory of a block",
+            f"{r.noted_bytes} bytes",
             f"at most {MAX_BYTES}",
-        )  # fmt: skip
+        )
     yield from _layout(r)
 
 
@@ -58,19 +59,22 @@ def _tensor(r: MapRequest) -> Iterator[Problem]:
     unit = 32 if r.interleave == 2 else 16
     if r.address % unit:
         yield Problem(
-            "the tensor is not aligned", f"address {r.address:#x}", f"a multiple of {unit}",
+            "the tensor is not aligned",
+            f"address {r.address:#x}",
+            f"a multiple of {unit}",
             "copy the view: x.clone() or x.copy()",
-        )  # fmt: skip
+        )
     for i, dim in enumerate(r.dims):
         if not 1 <= dim <= 1 << 32:
             yield Problem("a size of the tensor", f"{dim} in dimension {i}", "1 to 2^32")
     for i, stride in enumerate(r.strides, 1):
         if stride % unit or not 0 <= stride < 1 << 40:
             yield Problem(
-                "a stride of the tensor", f"{stride} bytes in dimension {i}",
+                "a stride of the tensor",
+                f"{stride} bytes in dimension {i}",
                 f"a multiple of {unit}, below 2^40",
                 "pad the rows of the tensor: torch.empty(n, padded)[:, :k]",
-            )  # fmt: skip
+            )
 
 
 def _box(r: MapRequest) -> Iterator[Problem]:
@@ -93,9 +97,10 @@ def _inner(r: MapRequest, nbytes: int) -> Iterator[Problem]:
     if r.swizzle and not r.interleave and nbytes > span:
         yield Problem(
             "the innermost dimension of the box is wider than the swizzle",
-            f"{nbytes} bytes, swizzle={span}", f"at most {span} bytes",
+            f"{nbytes} bytes, swizzle={span}",
+            f"at most {span} bytes",
             "take a smaller box and several copies, or swizzle=0",
-        )  # fmt: skip
+        )
 
 
 def _columns(r: MapRequest) -> Iterator[Problem]:
@@ -132,7 +137,8 @@ def _layout(r: MapRequest) -> Iterator[Problem]:
     if r.interleave == 2 and r.swizzle != 1:
         yield Problem(
             "interleave=32 needs a swizzle of 32 bytes",
-            f"swizzle={SWIZZLE_SPANS[r.swizzle] if r.swizzle else 0}", "swizzle=32",
-        )  # fmt: skip
+            f"swizzle={SWIZZLE_SPANS[r.swizzle] if r.swizzle else 0}",
+            "swizzle=32",
+        )
     if r.nan and not r.kind.is_float:
         yield Problem("integers cannot be filled with NaN", r.kind.name, "fill='zero'")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.ops.core import bind
+from weft.ops.core.bind import deferred
 
 if TYPE_CHECKING:
     import torch
@@ -20,10 +21,7 @@ __all__ = [
     "RankError", "Schedule", "gather", "positions", "ring_attention", "schedule", "shard",
     "ulysses_attention",
 ]  # fmt: skip
-_CLASSES = {
-    "RankError": "weft.distributed.transport",
-    "Schedule": "weft.distributed.schedules",
-}
+_CLASSES = {"RankError": "transport", "Schedule": "schedules"}
 """Classes, and the modules that have them."""
 
 
@@ -62,10 +60,9 @@ def ring_attention(
     >>> print(weft.distributed.ring_attention(q, k, v, causal=True).shape)
     torch.Size([1, 2, 4, 16])
     """
-    made: torch.Tensor = bind.with_torch("weft.distributed.ring").ring_attention(
-        q, k, v, group=group, causal=causal, layout=layout, scale=scale, cu_seqlens=cu_seqlens,
-        check=check, timeout=timeout,
-    )  # fmt: skip
+    given = (q, k, v, causal, layout, scale, cu_seqlens)
+    ring = bind.with_torch("weft.distributed.ring")
+    made: torch.Tensor = ring.ring_attention(given, group, check, timeout)
     return made
 
 
@@ -100,10 +97,9 @@ def ulysses_attention(
     >>> print(weft.distributed.ulysses_attention(q, k, v, causal=True).shape)
     torch.Size([1, 2, 4, 16])
     """
-    made: torch.Tensor = bind.with_torch("weft.distributed.ulysses").ulysses_attention(
-        q, k, v, group=group, ring_group=ring_group, causal=causal, layout=layout, scale=scale,
-        check=check, timeout=timeout,
-    )  # fmt: skip
+    given = (q, k, v, causal, layout, scale)
+    ulysses = bind.with_torch("weft.distributed.ulysses")
+    made: torch.Tensor = ulysses.ulysses_attention(given, group, ring_group, check, timeout)
     return made
 
 
@@ -186,11 +182,4 @@ def schedule(
     return schedules.schedule(layout, world, causal, length=length, token_bytes=token_bytes)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _CLASSES:
-        raise AttributeError(f"weft.distributed has no '{name}'; there are {', '.join(__all__)}")
-    return getattr(bind.with_torch(_CLASSES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = deferred.attributes(__name__, _CLASSES, __all__)

@@ -87,8 +87,9 @@ def swapped(peers: Peers, parts: list[torch.Tensor]) -> list[torch.Tensor]:
     others = [rank for rank in range(peers.world) if rank != peers.rank]
     like = parts[peers.rank]
     sends = [(rank, parts[rank]) for rank in others]
-    receives = [(rank, torch.empty_like(like, memory_format=torch.contiguous_format))
-                for rank in others]  # fmt: skip
+    receives = [
+        (rank, torch.empty_like(like, memory_format=torch.contiguous_format)) for rank in others
+    ]
     received = dict(zip(others, peers.exchange(sends, receives).wait(), strict=True))
     return [received.get(rank, like) for rank in range(peers.world)]
 

@@ -6,6 +6,7 @@ Attention (Brandon and others) and of the zigzag order of Llama 3's training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,21 +20,11 @@ from weft.ops.core import library
 
 
 def ring_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    group: Any = None,
-    causal: bool = False,
-    layout: str = "contiguous",
-    scale: float | None = None,
-    cu_seqlens: Any = None,
-    check: bool = True,
-    timeout: float | None = None,
+    arguments: Sequence[Any], group: Any, check: bool, timeout: float | None
 ) -> torch.Tensor:
     """Compute attention of a sequence whose shards are on the ranks of a group."""
     peers = Peers("ring_attention", group, timeout)
-    given = Arguments(q, k, v, causal, layout, scale, cu_seqlens)
+    given = Arguments(*arguments)
     agree(peers, lambda: checked(peers, given), check)
     return attention(peers, given.lowered())
 

@@ -7,7 +7,7 @@ of a ring, as in USP (Fang and Zhao).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,22 +26,12 @@ HEADS, ROWS = 1, 2
 
 
 def ulysses_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    group: Any = None,
-    ring_group: Any = None,
-    causal: bool = False,
-    layout: str = "contiguous",
-    scale: float | None = None,
-    check: bool = True,
-    timeout: float | None = None,
+    arguments: Sequence[Any], group: Any, ring_group: Any, check: bool, timeout: float | None
 ) -> torch.Tensor:
     """Compute attention of a sequence by all-to-all exchanges, alone or within a ring."""
     peers = Peers(NAME, group, timeout)
     ring = None if ring_group is None else Peers(NAME, ring_group, timeout)
-    given = Arguments(q, k, v, causal, layout, scale)
+    given = Arguments(*arguments)
     agree(peers, lambda: _checked(peers, ring, given), check)
     if ring is not None:
         agree(ring, lambda: _checked(peers, ring, given), check)

@@ -66,7 +66,7 @@ class Finding:
 
 
 def execute(packs: Sequence[Pack]) -> list[Finding]:
-    """Runs all packs on both sides."""
+    """Run all packs on both sides."""
     with _folder() as folder:
         try:
             module = cuda(module_text(packs), options=NVRTC, include=[HERE])

@@ -25,7 +25,7 @@ _DEPTHS = (1, 1, 2, 2, 3)
 
 
 def generate(name: str, shape: tuple[int, int]) -> Program:
-    """Draws a program by its name."""
+    """Draw a program by its name."""
     return _Generator(name, shape).program()
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from weft.fuzz.nodes import BITS, BOOL, FLOATS, INTEGERS, NUMBERS, SIGNED, UNSIGNED, Node
 
-WORDS = ("i32", "u32")
 WIDE = ("i32", "u32", "i64", "u64")
 
 

@@ -19,9 +19,7 @@ from weft.fuzz.nodes import (
 )
 from weft.fuzz.operations import BY_TYPE, OPS, WEIGHTS
 
-_SPECIAL = {
-    "u32": ("TX", "THREAD", "LANE", "TY", "TX"), "i32": ("n",), "u64": ("w",),
-}  # fmt: skip
+_SPECIAL = {"u32": ("TX", "THREAD", "LANE", "TY", "TX"), "i32": ("n",), "u64": ("w",)}
 _FLOAT_EDGES = (
     0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 0.1, 1e-3, 100.0, 255.0, 65536.0, 16777216.0, 4294967296.0,
     1e30, -1e30, 1e-40, 1.17549435e-38, float("inf"), float("-inf"),

@@ -149,9 +149,7 @@ def keep_nan(b: Builder, result: Val, bits: Val, source: str, dest: str) -> Val:
     """`result`, with what `move_nan` says where the source is a NaN: a rare branch."""
     nan = is_nan(bits, source)
     return b.either(
-        b.any(nan),
-        lambda: nan.select(move_nan(b, bits, source, dest), result),
-        lambda: result,
+        b.any(nan), lambda: nan.select(move_nan(b, bits, source, dest), result), lambda: result
     )
 
 

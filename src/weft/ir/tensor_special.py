@@ -12,13 +12,7 @@ from collections.abc import Callable
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format, magnitude
 from weft.ir.tensor_layout import N
-from weft.ir.tensor_operand import (
-    TensorStep,
-    element,
-    load_accumulator,
-    picked,
-    store_accumulator,
-)
+from weft.ir.tensor_operand import TensorStep, element, load_accumulator, picked, store_accumulator
 from weft.ir.tensor_slow import call_slow
 
 

@@ -28,10 +28,7 @@ def check(
                     got=str(n),
                     allowed=f"up to {limit}",
                 )
-    for what, sizes, parts in (
-        ("grid", config.grid, "blocks"),
-        ("block", config.block, "threads"),
-    ):
+    for what, sizes, parts in (("grid", config.grid, "blocks"), ("block", config.block, "threads")):
         if 0 in sizes:
             raise LaunchError(
                 f"{name}: a {what} needs {parts}",

@@ -258,9 +258,11 @@ def _backwards(name: str, values: Sequence[int], count: int) -> tuple[int, ...]:
 def _layout(swizzle: int, interleave: int, l2: int, fill: str) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     options: tuple[tuple[str, Any, dict[Any, Any]], ...] = (
-        ("swizzle", swizzle, _SWIZZLES), ("interleave", interleave, _INTERLEAVES), ("l2", l2, _L2),
+        ("swizzle", swizzle, _SWIZZLES),
+        ("interleave", interleave, _INTERLEAVES),
+        ("l2", l2, _L2),
         ("fill", fill, _FILLS),
-    )  # fmt: skip
+    )
     for name, value, allowed in options:
         if not isinstance(value, int | str) or value not in allowed:
             raise ArgumentError(

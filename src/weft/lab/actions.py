@@ -47,7 +47,7 @@ Answer = dict[str, Any]
 
 
 def inspect(job: Job, limit: float) -> Answer:
-    """Compiles and runs nothing: PTX, SASS, and rows that the form lacks."""
+    """Compile, and run nothing: PTX, SASS, and rows that the form lacks."""
     if job.is_program:
         rows: Answer = {"sizes": [], "arrays": [], "launches": []}
         return {"marks": [], "suggest": rows, "ptx": [], "sass": [], "sass_note": PROGRAM}
@@ -63,7 +63,7 @@ def inspect(job: Job, limit: float) -> Answer:
 
 
 def run(job: Job, limit: float) -> Answer:
-    """Runs the launches once and shows the arrays."""
+    """Run the launches once and show the arrays."""
     if job.is_program:
         return programs.ran(job)
     bound, arrays = setup.bound(job), setup.arrays(job)
@@ -78,7 +78,7 @@ def run(job: Job, limit: float) -> Answer:
 
 
 def sanitize(job: Job, limit: float) -> Answer:
-    """Runs under the sanitizer; findings become marks at their lines."""
+    """Run under the sanitizer; findings become marks at their lines."""
     programs.refuse(job, "sanitize")
     bound, arrays = setup.bound(job), setup.arrays(job)
     report, failed = launches.sanitized(lambda: bound.run({**arrays, **job.sizes}, limit))
@@ -104,7 +104,7 @@ def _blank(job: Job, findings: Sequence[Finding]) -> str:
 
 
 def check_(job: Job, limit: float) -> Answer:
-    """Checks against the exercise, the operation of the ladder, or the form's reference."""
+    """Check against the exercise, the operation of the ladder, or the form's reference."""
     programs.refuse(job, "check")
     if (exercise := origins.exercise(job.origin)) is not None:
         path = Path(job.file)
@@ -120,7 +120,7 @@ def check_(job: Job, limit: float) -> Answer:
 
 
 def profile_(job: Job, limit: float) -> Answer:
-    """Profiles every launch; traces go beside, because the page asks for them line by line."""
+    """Profile every launch; traces go beside, because the page asks for them line by line."""
     found = profiles(job, limit)
     if not found:
         raise ArgumentError("nothing was launched", next="does `run` launch a kernel?")
@@ -147,7 +147,7 @@ def timeline(job: Job, limit: float) -> Answer:
 
 
 def perform(do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]) -> Answer:
-    """Performs an action on a job as the page sent it."""
+    """Perform an action on a job as the page sent it."""
     prepared = setup.prepared(read(job), include)
     return guarded(prepared, lambda: ACTIONS[do](prepared, limit))
 

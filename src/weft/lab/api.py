@@ -19,7 +19,7 @@ from weft.device.selection import select
 from weft.errors import ArgumentError, Error
 from weft.lab import chapters, job, origins, times
 from weft.lab.debugger.api import DebugApi
-from weft.lab.process import Stopped, Worker
+from weft.lab.process import LabWorker, Stopped
 from weft.lab.saving import Files
 from weft.measure.profile import schema
 from weft.measure.profile.cliffs import curves
@@ -47,7 +47,7 @@ class Api:
 
     def __init__(
         self,
-        worker: Worker,
+        worker: LabWorker,
         *,
         start: Mapping[str, Any] | None = None,
         python: bool = False,

@@ -33,7 +33,7 @@ class Bound:
         self.job, self._planned = job, planned
 
     def run(self, values: Mapping[str, Any], limit: float | None = None) -> None:
-        """Runs everything once; `values` are arrays and sizes by name."""
+        """Run everything once; `values` are arrays and sizes by name."""
         raise NotImplementedError
 
 
@@ -43,11 +43,7 @@ class BoundCuda(Bound):
     def __init__(self, job: Job, planned: Rung | None = None) -> None:
         super().__init__(job, planned)
         self.module: Module = cuda(
-            job.source,
-            name=job.file,
-            device=job.device,
-            include=job.include,
-            defines=job.defines,
+            job.source, name=job.file, device=job.device, include=job.include, defines=job.defines
         )
 
     @property
@@ -128,7 +124,7 @@ class BoundPython(Bound):
 
 
 def bind(job: Job, planned: Rung | None = None) -> Bound:
-    """Compiles CUDA C++, or imports a Python source, which executes it."""
+    """Compile CUDA C++, or import a Python source, which executes it."""
     if job.is_python:
         return BoundPython(job)
     return BoundCuda(job, planned)

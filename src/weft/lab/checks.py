@@ -77,7 +77,7 @@ def _starts(job: Job) -> dict[str, float]:
 
 
 def _signed(function: Callable[..., Any], names: list[str]) -> None:
-    """Gives a function parameters of these names: `check` binds arrays by them."""
+    """Give a function parameters of these names: `check` binds arrays by them."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(n, kind) for n in names]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

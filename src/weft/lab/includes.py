@@ -29,7 +29,7 @@ _NEXT = "include headers by name, from the CUDA toolkit or from the folder of th
 
 
 def refuse(source: str, file: str, folders: Sequence[str]) -> None:
-    """Raises CompileError for an include that may reach a file outside of these folders."""
+    """Raise CompileError for an include that may reach a file outside of these folders."""
     text = source
     for spelling, character in _SPELT:
         text = text.replace(spelling, character)

@@ -31,7 +31,7 @@ class Stopped(Exception):
     """The worker ended without an answer; a new one is started for the next job."""
 
 
-class Worker:
+class LabWorker:
     """Runs jobs in a process of its own. Threads may call it; jobs queue."""
 
     def __init__(self, *, limit: float, memory: int, include: Sequence[str] = ()) -> None:
@@ -60,12 +60,12 @@ class Worker:
             except (OSError, EOFError, ValueError):  # closed, cut off, or no JSON
                 raise self._ended() from None
 
-    def another(self) -> Worker:
+    def another(self) -> LabWorker:
         """A worker with the same limits, in a process of its own."""
-        return Worker(limit=self.limit, memory=self.memory, include=self._include)
+        return LabWorker(limit=self.limit, memory=self.memory, include=self._include)
 
     def warm(self) -> None:
-        """Starts the process before the first job asks for it."""
+        """Start the process before the first job asks for it."""
         with self._lock, contextlib.suppress(Stopped):  # the first job says what is wrong
             self._ready()
 
@@ -145,7 +145,7 @@ class Worker:
         )
 
     def _kill(self, *, wait: float) -> int:
-        """Kills the process, after some seconds, and all that it started; returns its exit code."""
+        """Kill the process, after some seconds, and all that it started; return its exit code."""
         process = self._process
         if process is None:
             return 0

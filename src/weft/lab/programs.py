@@ -21,7 +21,7 @@ from weft.values.time.timeline import Timeline
 
 
 def ran(job: Job) -> dict[str, Any]:
-    """Runs the program once; what it prints is all that it shows."""
+    """Run the program once; what it prints is all that it shows."""
     started = time.monotonic()
     options = RunOptions(_file(job), (), select(job.device), _build(job), race_hint=False)
     try:

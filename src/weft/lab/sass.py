@@ -51,7 +51,7 @@ def sass(job: Job, arch: str, names: Sequence[str]) -> dict[str, list[Row]]:
 
 
 def read(text: str, file: str) -> dict[str, list[Row]]:
-    """Parses what `nvdisasm -g -c` prints. Lines of other files count for the last own line."""
+    """Parse what `nvdisasm -g -c` prints. Lines of other files count for the last own line."""
     out: dict[str, list[Row]] = {}
     rows: list[Row] = []
     line = 0
@@ -69,7 +69,7 @@ def read(text: str, file: str) -> dict[str, list[Row]]:
 
 
 def nvdisasm() -> Path:
-    """Finds nvdisasm: in its wheel, in Triton's, on PATH."""
+    """Find nvdisasm: in its wheel, in Triton's, on PATH."""
     try:
         files = importlib.metadata.files(_WHEEL) or []
     except importlib.metadata.PackageNotFoundError:

@@ -40,7 +40,7 @@ class Files:
                 "version": "" if text is None else version(text)}  # fmt: skip
 
     def save(self, origin: str, text: str, was: str, force: bool) -> dict[str, Any]:
-        """Writes a source to its file; `was` is the version that the page knows."""
+        """Write a source to its file; `was` is the version that the page knows."""
         exercise = origins.exercise(origin) if origin != FILE else None
         if exercise is None and (origin != FILE or self.file is None):
             raise ArgumentError(

@@ -90,7 +90,7 @@ class Guard:
         return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _welcome(self, scope: Scope) -> Any:
-        """Moves the token from the address into a cookie; the browser keeps the fragment."""
+        """Move the token from the address into a cookie; the browser keeps the fragment."""
         token = self._asked(scope)
         if token is None:
             return None
@@ -139,7 +139,7 @@ def bound(port: int) -> socket.socket:
 
 
 def serve(api: Api, listening: socket.socket, token: str) -> None:
-    """Serves until Ctrl-C."""
+    """Serve until Ctrl-C."""
     import uvicorn
 
     port = listening.getsockname()[1]

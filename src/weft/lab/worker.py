@@ -34,7 +34,7 @@ _FILES = 256 << 20
 
 
 def main() -> None:
-    """Serves until the server closes the connection."""
+    """Serve until the server closes the connection."""
     number, memory = int(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=_watch_parent, args=[os.getppid()], daemon=True).start()
     connection = socket.socket(fileno=number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.ops.core import bind
+from weft.ops.core.bind import deferred
 
 if TYPE_CHECKING:  # need torch
     from weft.llm.decoder import Decoder
@@ -42,11 +43,4 @@ def load(folder: Any, device: Any = None, dtype: Any = None) -> Decoder:
     return made
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"weft.llm has no '{name}'; there are {', '.join(__dir__())}")
-    return getattr(bind.with_torch(f"weft.llm.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_HOMES})
+__getattr__, __dir__ = deferred.attributes(__name__, _HOMES, sorted({*__all__, *_HOMES}))

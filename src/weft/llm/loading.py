@@ -14,9 +14,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def load(
-    folder: str | Path,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
+    folder: str | Path, device: torch.device | str | None = None, dtype: torch.dtype | None = None
 ) -> Decoder:
     """Read config.json and the weights; see `weft.llm.load`."""
     path = Path(folder)

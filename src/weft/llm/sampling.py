@@ -52,9 +52,11 @@ class Settings:
             return torch.zeros(rows, dtype=dtype, device=device)
 
         self.tensors = (
-            numbers(torch.float32), numbers(torch.int32), numbers(torch.float32),
+            numbers(torch.float32),
+            numbers(torch.int32),
+            numbers(torch.float32),
             numbers(torch.int64),
-        )  # fmt: skip
+        )
 
     def set(self, rows: Sequence[Sampling]) -> None:
         """Set the first rows; others are greedy."""

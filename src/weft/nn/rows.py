@@ -102,9 +102,11 @@ def _max_pool(name: str) -> LayerRow:
 def _activation(name: str, op: str, *options: str, changes: bool = True) -> LayerRow:
     """An activation whose op takes attributes of the layer."""
     return LayerRow(
-        name, op, lambda op, m, x: op(x, *(getattr(m, o) for o in options)),
+        name,
+        op,
+        lambda op, m, x: op(x, *(getattr(m, o) for o in options)),
         _in_place if changes else lambda m: "",
-    )  # fmt: skip
+    )
 
 
 def _along(name: str, op: str) -> LayerRow:

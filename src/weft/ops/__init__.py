@@ -20,7 +20,7 @@ __all__ = ["as_op", "explain", "verify"]
 
 
 def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> Explanation:
-    """Returns the kernel that a call of an op uses, and why, without running it.
+    """Return the kernel that a call of an op uses, and why, without running it.
 
     op        an op of `weft.ops`
     args      the arguments of the call

@@ -19,9 +19,9 @@ sharded.py  parameters that FSDP has divided over processes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weft.ops.core.bind import with_torch
+from weft.ops.core.bind import deferred
 
 if TYPE_CHECKING:
     from weft.optim.adam import Adam, AdamW
@@ -31,14 +31,4 @@ if TYPE_CHECKING:
 __all__ = ["SGD", "Adam", "AdamW", "clip_grad_norm_"]
 
 _HOME = {"Adam": "adam", "AdamW": "adam", "SGD": "sgd", "clip_grad_norm_": "clip"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"weft.optim has no '{name}'; there are {', '.join(__all__)}")
-    value = globals()[name] = getattr(with_torch(f"weft.optim.{_HOME[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = deferred.attributes(__name__, _HOME, __all__)

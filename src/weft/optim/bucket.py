@@ -96,9 +96,11 @@ def _differs(grad: Any, like: Any) -> bool:
     """True if a gradient must be copied to have the dtype and memory order of its parameter."""
     if grad.layout is not torch.strided:
         raise ArgumentError(
-            "weft.optim: a gradient is sparse", got=str(grad.layout), allowed="torch.strided",
+            "weft.optim: a gradient is sparse",
+            got=str(grad.layout),
+            allowed="torch.strided",
             next="sparse=False in the layer that made it",
-        )  # fmt: skip
+        )
     return bool(grad.stride() != like.stride() or grad.dtype != like.dtype)
 
 

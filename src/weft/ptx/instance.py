@@ -7,18 +7,7 @@ from dataclasses import field, replace
 from weft.ptx import isa
 from weft.ptx.arguments import Lowered
 from weft.ptx.isa.columns import ResultForm
-from weft.ptx.model import (
-    SIZES,
-    Imm,
-    Instruction,
-    Mem,
-    Not,
-    Operand,
-    Pair,
-    Reg,
-    Sym,
-    Vec,
-)
+from weft.ptx.model import SIZES, Imm, Instruction, Mem, Not, Operand, Pair, Reg, Sym, Vec
 from weft.records import dataclass
 
 POINTER = "stack:pointer"

@@ -22,9 +22,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weft.ops.core.bind import with_torch
+from weft.ops.core.bind import deferred
 
 if TYPE_CHECKING:
     from weft.quant.calibration import Activations, Calibration, calibrate
@@ -61,14 +61,4 @@ _HOME = {
     "report": "comparison",
     "revert": "conversion",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"weft.quant has no '{name}'; there are {', '.join(__all__)}")
-    value = globals()[name] = getattr(with_torch(f"weft.quant.{_HOME[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = deferred.attributes(__name__, _HOME, __all__)

@@ -122,11 +122,7 @@ def _layer(
 
 
 def _noise(
-    chosen: Chosen,
-    weight: torch.Tensor,
-    x: torch.Tensor,
-    exact: torch.Tensor,
-    signal: torch.Tensor,
+    chosen: Chosen, weight: torch.Tensor, x: torch.Tensor, exact: torch.Tensor, signal: torch.Tensor
 ) -> FormatNoise:
     label, form, group = chosen
     try:

@@ -130,10 +130,7 @@ class Migration:
 
 
 def _migrations(
-    model: torch.nn.Module,
-    layers: Mapping[str, torch.nn.Module],
-    others: set[str],
-    chosen: Plan,
+    model: torch.nn.Module, layers: Mapping[str, torch.nn.Module], others: set[str], chosen: Plan
 ) -> dict[str, Migration]:
     """The migration of each layer; layers that read one norm have the same."""
     if chosen.smooth is None or chosen.calibration is None:

@@ -129,7 +129,7 @@ def failures(result: ClimbResult) -> Iterator[Styled]:
 
 
 def _under(text: str) -> str:
-    """Indents the continuation lines of an error."""
+    """Indent the continuation lines of an error."""
     return text.replace("\n", "\n   ")
 
 

@@ -25,7 +25,7 @@ _CLASSES: tuple[tuple[_TokenType, str], ...] = (
 
 @functools.lru_cache(maxsize=4096)
 def colour(text: str, file: str) -> str:
-    """Highlights one line; the suffix of the file selects the language."""
+    """Highlight one line; the suffix of the file selects the language."""
     tokens = _lexer(file.endswith(".py")).get_tokens(
         text + "\n"
     )  # a lexer needs the newline to end a comment
@@ -33,7 +33,7 @@ def colour(text: str, file: str) -> str:
 
 
 def colour_block(text: str, file: str) -> str:
-    """Highlights a whole text, in which comments and strings may span lines."""
+    """Highlight a whole text, in which comments and strings may span lines."""
     tokens = _lexer(file.endswith(".py")).get_tokens(text.rstrip("\n") + "\n")
     return "".join(_marked(kind, part) for kind, part in tokens).rstrip("\n")
 

@@ -7,12 +7,8 @@ from collections.abc import Iterator
 from weft.report.words import Block, Cell, Table
 from weft.values.devices import Devices, RealGpu, SimulatedGpu
 
-_SIMULATED = (
-    "GPU", "sim:", "CC", "SMs", "cores", "MHz", "GiB", "GB/s", "L2 MiB", "shm KiB",
-)  # fmt: skip
-_REAL = (
-    "GPU", "device", "arch", "SMs", "MHz", "GiB", "L2 MiB", "shm KiB", "threads", "registers",
-)  # fmt: skip
+_SIMULATED = ("GPU", "sim:", "CC", "SMs", "cores", "MHz", "GiB", "GB/s", "L2 MiB", "shm KiB")
+_REAL = ("GPU", "device", "arch", "SMs", "MHz", "GiB", "L2 MiB", "shm KiB", "threads", "registers")
 
 
 def devices(found: Devices) -> Iterator[Block]:

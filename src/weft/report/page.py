@@ -35,7 +35,7 @@ def views(profiles: Sequence[AnalysedProfile]) -> list[dict[str, Any]]:
 
 
 def render(template: str, *, script_of: str = "", **values: Any) -> str:
-    """Renders `template.html` of this folder with its style and script; page.css is shared.
+    """Render `template.html` of this folder with its style and script; page.css is shared.
 
     script_of  the template whose script the page has, where that is another one
     """

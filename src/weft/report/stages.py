@@ -162,10 +162,12 @@ class _Chart:
     def _said(self, u: StageUse, following: StageUse | None) -> str:
         """The moments of a use, one a line, with their source lines."""
         moments = [
-            ("copied", u.issued, u.copy), ("filled", u.filled, None),
-            ("waited for", u.opened, u.wait), ("read until", u.consumed, u.read),
+            ("copied", u.issued, u.copy),
+            ("filled", u.filled, None),
+            ("waited for", u.opened, u.wait),
+            ("read until", u.consumed, u.read),
             ("released", u.released, u.release),
-        ]  # fmt: skip
+        ]
         if following is not None:
             moments.append(("copied again", following.issued, following.copy))
         return "\n".join(

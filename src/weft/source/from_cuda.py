@@ -110,11 +110,7 @@ def compile_machine(
 ) -> Machine:
     """Compile the same source to machine code; return it with the assembler's report."""
     real = architecture(arch, "sm")
-    flags = [
-        *flags_of(real, std, defines or {}, fast_math),
-        "--ptxas-options=-v",
-        *options,
-    ]
+    flags = [*flags_of(real, std, defines or {}, fast_math), "--ptxas-options=-v", *options]
     unit = make_unit(source_or_path, name, include, flags, name_expressions)
     report, cubin = unit.stored("report"), unit.stored("cubin")
     if report is not None and cubin is not None:
@@ -142,11 +138,7 @@ def compile_lto(
     source_or_path: str | Path, name: str, *, arch: str, include: Sequence[str | Path] = ()
 ) -> bytes:
     """Compile CUDA C++ to LTO-IR, which nvJitLink links with other LTO-IR."""
-    flags = [
-        *flags_of(architecture(arch, "compute"), "c++17", {}, False),
-        "-rdc=true",
-        "-dlto",
-    ]
+    flags = [*flags_of(architecture(arch, "compute"), "c++17", {}, False), "-rdc=true", "-dlto"]
     unit = make_unit(source_or_path, name, include, flags, ())
     stored = unit.stored("lto")
     if stored is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from weft.ops.core import bind
+from weft.ops.core.bind import deferred
 
 if TYPE_CHECKING:
     import torch
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
     from weft.sparse.semi_structured import SemiStructured
 
 __all__ = ["Linear", "SemiStructured", "SparsityReport", "compress", "convert", "prune", "report"]
-_CLASSES = {
-    "Linear": "weft.sparse.layers",
-    "SemiStructured": "weft.sparse.semi_structured",
-    "SparsityReport": "weft.sparse.pruning",
-}
+_CLASSES = {"Linear": "layers", "SemiStructured": "semi_structured", "SparsityReport": "pruning"}
 """Classes, and the modules that have them; these import torch."""
 
 
@@ -91,11 +88,4 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
     return made
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _CLASSES:
-        raise AttributeError(f"weft.sparse has no '{name}'; there are {', '.join(__all__)}")
-    return getattr(bind.with_torch(_CLASSES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = deferred.attributes(__name__, _CLASSES, __all__)

@@ -160,11 +160,7 @@ def _swept(
     whole = bind.with_torch("weft.ops.sweep.whole")
     swept: list[Swept] = []
     total = sum(len(batch.calls) for batch in batches)
-    with (
-        terminated() as ended,
-        tempfile.TemporaryDirectory() as folder,
-        steps(total, "") as notify,
-    ):
+    with terminated() as ended, tempfile.TemporaryDirectory() as folder, steps(total, "") as notify:
         job = _job(options, Path(folder))
         limit = max(0.0, options.limit - HOST)
         pool = functools.partial(processes.run, jobs=options.jobs)

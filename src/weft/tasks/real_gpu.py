@@ -105,7 +105,7 @@ def _program(file: Path) -> Iterator[list[str]]:
 
 
 def _simulated(file: Path, flags: Sequence[str], stderr: int | None = None) -> list[Profile]:
-    """Profiles the file on the simulated GPU, in its own process with this `stderr`."""
+    """Profile the file on the simulated GPU, in its own process with this `stderr`."""
     if file.suffix not in SIMULATED:
         raise Error("a built program cannot be simulated", got=str(file), next="pass its .cu file")
     command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]

@@ -17,7 +17,7 @@ from weft.ops.core.native import trace
 from weft.ops.core.plan import Layout
 from weft.ops.core.runner import runner
 from weft.ops.core.target import target
-from weft.ops.fuse.groups import FusionGroup, Other, Step
+from weft.ops.fuse.group import FusionGroup, Other, Step
 from weft.ops.fuse.launch import launch_of
 
 Work = Future[None] | None

@@ -11,7 +11,7 @@ from fractions import Fraction
 import torch
 from torch.fx import Graph, Node
 
-from weft.ops.fuse.groups import is_free
+from weft.ops.fuse.group import is_free
 from weft.torch_backend.operands import size_of
 from weft.torch_backend.updates import is_elementwise
 

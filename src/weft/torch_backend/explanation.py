@@ -18,7 +18,8 @@ from weft.device.selection import Selection, select
 from weft.errors import ArgumentError
 from weft.frontends.pytorch import costs
 from weft.measure.profile import floor
-from weft.ops.fuse.groups import Apart, FusionGroup, Step
+from weft.ops.fuse.group import FusionGroup, Step
+from weft.ops.fuse.groups import Apart
 from weft.torch_backend.graphs import by_passes
 from weft.torch_backend.layers import layer_of
 from weft.torch_backend.neighbours import not_fused

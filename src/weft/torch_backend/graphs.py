@@ -120,11 +120,7 @@ def _compiled(
 
 
 def _captured(
-    rewritten: Rewritten,
-    capture: Capture,
-    kind: str,
-    module: GraphModule,
-    inputs: Sequence[Any],
+    rewritten: Rewritten, capture: Capture, kind: str, module: GraphModule, inputs: Sequence[Any]
 ) -> Any:
     """The function of one pass that becomes a CUDA graph."""
     report, _ = _reported(rewritten, kind, module)

@@ -12,7 +12,8 @@ from torch.fx import Graph
 
 from weft.ops.core.native.trace import NAMESPACE
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import draws, inputs_of, refused
+from weft.ops.fuse.group import inputs_of
+from weft.ops.fuse.groups import draws, refused
 from weft.torch_backend.layers import place_of
 
 BACKEND = 'torch.compile(backend="weft")'

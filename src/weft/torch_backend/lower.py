@@ -10,16 +10,8 @@ from dataclasses import dataclass, field
 from torch.fx import Graph, Node
 
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import (
-    Apart,
-    FusionGroup,
-    Other,
-    Step,
-    grouped,
-    inputs_of,
-    is_free,
-    shape_of,
-)
+from weft.ops.fuse.group import FusionGroup, Other, Step, inputs_of, is_free, shape_of
+from weft.ops.fuse.groups import Apart, grouped
 from weft.torch_backend import updates
 from weft.torch_backend.merging import MOST_OPERANDS, merge
 from weft.torch_backend.operands import made_by, memory_order_of, order_of, read_by

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from torch.fx import Node
 
-from weft.ops.fuse.groups import FusionGroup, Other, Step, shape_of
+from weft.ops.fuse.group import FusionGroup, Other, Step, shape_of
 from weft.torch_backend.operands import order_of, read_by, size_of
 
 MOST_OPERANDS = 24

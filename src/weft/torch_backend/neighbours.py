@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch.fx import Node
 
-from weft.ops.fuse.groups import Apart, FusionGroup, Other, Step, alone, inputs_of
+from weft.ops.fuse.group import FusionGroup, Other, Step, inputs_of
+from weft.ops.fuse.groups import Apart, alone
 from weft.torch_backend.operands import made_by, read_by
 from weft.values.explanation import NotFused
 

@@ -20,9 +20,11 @@ aten = torch.ops.aten
 ROW = 8192
 """Elements of a row that a block of a fused kernel has in registers."""
 _NAMES = {
-    "weft::layer_norm_forward": True, "weft::rms_norm_forward": False,
-    "weft::layer_norm": True, "weft::rms_norm": False,
-}  # fmt: skip
+    "weft::layer_norm_forward": True,
+    "weft::rms_norm_forward": False,
+    "weft::layer_norm": True,
+    "weft::rms_norm": False,
+}
 """The ops, and whether they subtract the mean."""
 
 
@@ -49,8 +51,10 @@ def _replace(graph: Graph, node: Node, centred: bool) -> None:
         write = Writer(graph)
         normed, *statistics = _formula(write, x, dims, weights, centred)
         lead = list(value.shape[: value.dim() - len(shape)])
-        flat = [write(aten.view.default, s, lead) if i + 1 in items else None
-                for i, s in enumerate(statistics)]  # fmt: skip
+        flat = [
+            write(aten.view.default, s, lead) if i + 1 in items else None
+            for i, s in enumerate(statistics)
+        ]
     result.replace_all_uses_with(normed)
     for i, made in enumerate(flat, 1):
         if made is not None:

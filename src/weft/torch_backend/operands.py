@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from weft.ops.core.layouts import memory_order
 from weft.ops.core.plan import Layout
-from weft.ops.fuse.groups import FusionGroup, Step, inputs_of, shape_of
+from weft.ops.fuse.group import FusionGroup, Step, inputs_of, shape_of
 
 
 def made_by(step: Step) -> list[Node]:

@@ -10,7 +10,8 @@ from torch.fx import Graph, GraphModule, Node
 
 from weft.ops.core.native import loaded, trace
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import Apart, FusionGroup, Step
+from weft.ops.fuse.group import FusionGroup, Step
+from weft.ops.fuse.groups import Apart
 from weft.torch_backend import ahead, dropouts, norms, residuals
 from weft.torch_backend import steps as stepping
 from weft.torch_backend.canonical import canonical

@@ -14,7 +14,7 @@ from weft.ops.core.native import launches, trace
 from weft.ops.core.native.launches import NONE, Row
 from weft.ops.core.plan import Plan
 from weft.ops.core.runner import Run, runner
-from weft.ops.fuse.groups import FusionGroup, Other
+from weft.ops.fuse.group import FusionGroup, Other
 from weft.ops.fuse.launch import launch
 from weft.torch_backend.updates import in_place
 

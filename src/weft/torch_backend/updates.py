@@ -15,7 +15,7 @@ import torch
 from torch.fx import Graph, Node
 
 from weft.ops.core.plan import Argument, Map, Plan, Pointer
-from weft.ops.fuse.groups import FusionGroup, Other, Step, inputs_of
+from weft.ops.fuse.group import FusionGroup, Other, Step, inputs_of
 
 COPY = torch.ops.aten.copy_.default
 SMALL = 1 << 16

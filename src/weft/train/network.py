@@ -28,8 +28,10 @@ def _block(inputs: int, outputs: int) -> list[torch.nn.Module]:
     return [
         # Batch norm takes a bias away again.
         torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
-        torch.nn.BatchNorm2d(outputs), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-    ]  # fmt: skip
+        torch.nn.BatchNorm2d(outputs),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+    ]
 
 
 class Own(torch.nn.Module):  # type: ignore[misc]

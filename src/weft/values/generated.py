@@ -28,6 +28,4 @@ class Generated:
 
     def to_dict(self) -> dict[str, Any]:
         """The value as a dict, for JSON."""
-        return {
-            **vars(self), "prompt": list(self.prompt), "tokens": list(self.tokens),
-        }  # fmt: skip
+        return {**vars(self), "prompt": list(self.prompt), "tokens": list(self.tokens)}

@@ -43,9 +43,11 @@ step(alone, torch.cat([part(r) for r in range(world)]))
 wrap = functools.partial(size_based_auto_wrap_policy, min_num_params=100)
 for strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.SHARD_GRAD_OP):
     model = FullyShardedDataParallel(
-        make(), auto_wrap_policy=wrap, device_id=torch.cuda.current_device(),
+        make(),
+        auto_wrap_policy=wrap,
+        device_id=torch.cuda.current_device(),
         sharding_strategy=strategy,
-    )  # fmt: skip
+    )
     step(model, part(rank))
     full = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
     with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT, full):

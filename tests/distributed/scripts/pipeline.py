@@ -56,8 +56,10 @@ def stage_by_tracing():
 
 
 for build, schedule in (
-    (stage_by_hand, ScheduleGPipe), (stage_by_hand, Schedule1F1B), (stage_by_tracing, ScheduleGPipe)
-):  # fmt: skip
+    (stage_by_hand, ScheduleGPipe),
+    (stage_by_hand, Schedule1F1B),
+    (stage_by_tracing, ScheduleGPipe),
+):
     stage, layer = build()
     run, losses = schedule(stage, n_microbatches=4, loss_fn=loss_of), []
     if rank == 0:

@@ -14,7 +14,7 @@ from torch.distributed.tensor import (
     Shard,
     distribute_module,
     distribute_tensor,
-)  # fmt: skip
+)
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -22,7 +22,7 @@ from torch.distributed.tensor.parallel import (
     SequenceParallel,
     loss_parallel,
     parallelize_module,
-)  # fmt: skip
+)
 
 WIDTH, HEADS, LENGTH, WORDS = 16, 4, 8, 12
 
@@ -85,11 +85,10 @@ def make():
 def split(model, mesh, logits):
     """Columns, then rows; between them each rank has a part of the positions."""
     parallelize_module(
-        model, mesh,
+        model,
+        mesh,
         {
-            "tok_embeddings": RowwiseParallel(
-                input_layouts=Replicate(), output_layouts=Shard(1)
-            ),
+            "tok_embeddings": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
             "norm": SequenceParallel(),
             "output": ColwiseParallel(
                 input_layouts=Shard(1),
@@ -97,7 +96,7 @@ def split(model, mesh, logits):
                 use_local_output=not logits,
             ),
         },
-    )  # fmt: skip
+    )
     columns, rows = ColwiseParallel(), RowwiseParallel(output_layouts=Shard(1))
     gathered = {"input_layouts": (Shard(1),), "desired_input_layouts": (Replicate(),)}
     for layer in model.layers:

@@ -57,24 +57,28 @@ refused(
     lambda: dist.all_reduce(ones(1, dtype=torch.int16)), "not supported", "int16", kind=TypeError
 )
 refused(
-    lambda: dist.all_reduce(ones(1, dtype=torch.int32), op=dist.ReduceOp.BAND), "BAND",
+    lambda: dist.all_reduce(ones(1, dtype=torch.int32), op=dist.ReduceOp.BAND),
+    "BAND",
     kind=ValueError,
-)  # fmt: skip
+)
 refused(
     lambda: dist.all_reduce(ones(1, dtype=torch.bool), op=dist.ReduceOp.AVG), "AVG", kind=TypeError
 )
 refused(
     lambda: dist.all_reduce(ones(1, dtype=torch.complex64), op=dist.ReduceOp.MAX),
-    "complex", kind=ValueError,
-)  # fmt: skip
-refused(
-    lambda: dist.all_gather_into_tensor(ones(3), ones(2)), "has 3 elements, expected 2 x 2",
+    "complex",
     kind=ValueError,
-)  # fmt: skip
+)
 refused(
-    lambda: dist.reduce_scatter_tensor(ones(2), ones(3)), "has 3 elements, expected 2 x 2",
+    lambda: dist.all_gather_into_tensor(ones(3), ones(2)),
+    "has 3 elements, expected 2 x 2",
     kind=ValueError,
-)  # fmt: skip
+)
+refused(
+    lambda: dist.reduce_scatter_tensor(ones(2), ones(3)),
+    "has 3 elements, expected 2 x 2",
+    kind=ValueError,
+)
 refused(lambda: dist.all_to_all_single(ones(3), ones(3)), "of 3, by 2 ranks", kind=ValueError)
 
 count = torch.cuda.device_count()
@@ -88,5 +92,6 @@ refused(lambda: torch.cuda.can_device_access_peer(0, count), *ordinal, kind=Runt
 dist.destroy_process_group()
 refused(
     lambda: dist.init_process_group("nccl", device_id=torch.device("cuda", count)),
-    "out of range", kind=ValueError,
-)  # fmt: skip
+    "out of range",
+    kind=ValueError,
+)

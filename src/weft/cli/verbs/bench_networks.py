@@ -15,8 +15,7 @@ from weft.tasks.networks import bench as bench_networks
 
 def run(
     only: Annotated[
-        str,
-        typer.Option(help='Steps by name: "gpt2-124m train bf16; resnet autocast batch=32".'),
+        str, typer.Option(help='Steps by name: "gpt2-124m train bf16; resnet autocast batch=32".')
     ] = "",
     contenders: Annotated[
         str, typer.Option(help="Only these: eager, compile, reduce-overhead, weft, …")

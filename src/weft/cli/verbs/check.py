@@ -26,8 +26,7 @@ def run(
     ] = None,
     program_args: program_options.Args = "",
     sanitize: Annotated[
-        bool,
-        typer.Option("--sanitize", help="Run a script or a CUDA program under the sanitizer."),
+        bool, typer.Option("--sanitize", help="Run a script or a CUDA program under the sanitizer.")
     ] = False,
     op: Annotated[
         Path | None, typer.Option(help="Take the operations from this file, solutions from FILE.")
@@ -35,8 +34,7 @@ def run(
     only: Annotated[str, typer.Option(help="Check only this operation or solution.")] = "",
     seed: Annotated[int | None, typer.Option(help="Repeat the run that printed this seed.")] = None,
     device: Annotated[
-        str,
-        typer.Option(help="sim, sim:MODEL (launches must fit its limits), gpu or gpu:N."),
+        str, typer.Option(help="sim, sim:MODEL (launches must fit its limits), gpu or gpu:N.")
     ] = "sim",
     time_limit: Annotated[
         float, typer.Option(help="Limit of CPU seconds for one call.")

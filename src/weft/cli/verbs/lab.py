@@ -50,7 +50,7 @@ def run(
         if error.name not in ("starlette", "uvicorn", "anyio"):
             raise
         raise MissingDependency("the lab needs a web server", next=pip_install("lab")) from error
-    from weft.lab.process import Worker
+    from weft.lab.process import LabWorker
     from weft.lab.saving import Files
 
     fragment = f"#{file.partition('#')[2]}" if file and "#" in file else ""
@@ -60,7 +60,7 @@ def run(
     listening = bound(port)
     token = secrets.token_urlsafe(24)
     include = [str(own.resolve().parent)] if own else []
-    worker = Worker(limit=time_limit, memory=int(memory * 2**30), include=include)
+    worker = LabWorker(limit=time_limit, memory=int(memory * 2**30), include=include)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}{fragment}"
     if json:
         show.data({"url": url})

@@ -15,8 +15,7 @@ from weft.tasks.learn.options import LearnOptions
 
 def run(
     action: Annotated[
-        LearnAction,
-        typer.Argument(help=f"{', '.join(a.value for a in LearnAction)}."),
+        LearnAction, typer.Argument(help=f"{', '.join(a.value for a in LearnAction)}.")
     ] = LearnAction.map,
     what: Annotated[
         list[str] | None,
@@ -35,8 +34,7 @@ def run(
         str, typer.Option(help="verify: sim, or gpu, which runs the solutions.")
     ] = "sim",
     where: Annotated[
-        Path | None,
-        typer.Option("--in", help="Your folder with the course; default: learn."),
+        Path | None, typer.Option("--in", help="Your folder with the course; default: learn.")
     ] = None,
     name: Annotated[str, typer.Option(help="certificate: the name of the learner.")] = "",
     html: Annotated[

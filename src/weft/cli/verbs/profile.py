@@ -56,8 +56,7 @@ def run(
         typer.Option(help="Write an HTML page to this file: of the timeline, with --trace."),
     ] = None,
     trace: Annotated[
-        Path | None,
-        typer.Option(help="Write the timeline to this file, as a trace for Perfetto."),
+        Path | None, typer.Option(help="Write the timeline to this file, as a trace for Perfetto.")
     ] = None,
     by: Annotated[
         View, typer.Option(help="PyTorch: list the layers of a step, or all operations.")

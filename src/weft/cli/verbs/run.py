@@ -33,12 +33,10 @@ def run(
         bool, typer.Option("--sanitize", help="Stop at the first data race or memory error.")
     ] = False,
     schedule: Annotated[
-        str,
-        typer.Option(help="The order of threads and copies: first, last or random:SEED."),
+        str, typer.Option(help="The order of threads and copies: first, last or random:SEED.")
     ] = "",
     autotune: Annotated[
-        bool,
-        typer.Option("--autotune", help="Scripts: autotuners time all configurations."),
+        bool, typer.Option("--autotune", help="Scripts: autotuners time all configurations.")
     ] = False,
     show_kernels: Annotated[
         bool,

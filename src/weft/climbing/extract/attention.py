@@ -95,19 +95,18 @@ def describe(operation: str, operands: Mapping[str, Any]) -> Computation:
         f"o:{kind.name}[b,h,m,d]",
         f"torch.nn.functional.scaled_dot_product_attention(q, k, v{options})",
         sizes,
-        [
-            (few, ""),
-            ({**few, "m": min(m, 37), "s": s if s < 37 else 37}, "ragged: no whole tiles"),
-        ],
+        [(few, ""), ({**few, "m": min(m, 37), "s": s if s < 37 else 37}, "ragged: no whole tiles")],
         f"{2 if causal else 4}*b*h*m*s*d",
         f"{2 * kind.size}*b*(h*m + g*s)*d",
         "compute",
         RUNG.format(
-            precision=precision(kind), header=kind.header, T=kind.cuda,
+            precision=precision(kind),
+            header=kind.header,
+            T=kind.cuda,
             seen="row < s ? row + 1 : s" if causal else "s",
             scale="rsqrtf(d)" if scale is None else f"{float(scale):e}f",
         ),
         "attention",
         # Weights may be rounded for tensor cores, as in PyTorch.
         "" if kind.name == "f32" else f'    accumulate="{kind.name}",\n    reduce="4",\n',
-    )  # fmt: skip
+    )

@@ -64,9 +64,11 @@ def describe(operation: str, operands: Mapping[str, Any]) -> Computation:
         f"{kind.size}*(M*K + N*K + M*N)",
         "compute",
         RUNG.format(
-            precision=precision(kind), header=kind.header, T=kind.cuda,
+            precision=precision(kind),
+            header=kind.header,
+            T=kind.cuda,
             bias="" if bias is None else f"const {kind.cuda}* b, ",
             first="0" if bias is None else "float(b[column])",
         ),
         "matmul" if kind.name == "f32" else "matmul_bf16",
-    )  # fmt: skip
+    )

@@ -105,9 +105,7 @@ class Stopped:
             raise Error(
                 "no such instruction", got=given["memoryReference"], allowed="an address of a frame"
             ) from None
-        return {
-            "instructions": [self._line(first + i) for i in range(given["instructionCount"])],
-        }
+        return {"instructions": [self._line(first + i) for i in range(given["instructionCount"])]}
 
     def _line(self, index: int) -> Message:
         source = self.debugger.source

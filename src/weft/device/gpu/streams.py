@@ -34,13 +34,8 @@ def handle(stream: Any) -> int:
     )
 
 
-def current(library: str, device: int) -> int:
-    """The current stream of the library that an array comes from; the default stream elsewhere."""
-    return getter(library)(device)
-
-
 def getter(library: str) -> Callable[[int], int]:
-    """A function for the current stream of a library on a device."""
+    """A function for the current stream of a library on a device; elsewhere the default stream."""
     return _GETTERS.get(library, _default)()
 
 

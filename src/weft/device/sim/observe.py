@@ -24,14 +24,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from weft.device.sim.protocols import (
-    CopyRing,
-    Errors,
-    Executing,
-    LaneArrays,
-    LaneSchedule,
-    Located,
-)
+from weft.device.sim.protocols import CopyRing, Errors, Executing, LaneArrays, LaneSchedule, Located
 
 if TYPE_CHECKING:
     from weft.device.sim.access import MemoryAccess

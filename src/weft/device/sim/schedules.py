@@ -36,11 +36,7 @@ LARGE = 1 << 31
 MANY_TURNS = 4096
 """Turns of the warps of a block before another block is tried, where the order does not matter."""
 _ALWAYS = 1 << 32
-_START = {
-    ScheduleFields.SPAN: 1,
-    ScheduleFields.CREDIT: 4096,
-    ScheduleFields.PARTINGS: 8192,
-}
+_START = {ScheduleFields.SPAN: 1, ScheduleFields.CREDIT: 4096, ScheduleFields.PARTINGS: 8192}
 """Fields that all schedules start with; the last two pay for their cost (`switching.allowance`)."""
 _wanted: ContextVar[Schedule | None] = ContextVar("weft_schedule", default=None)
 

@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weft.ops.core.bind import with_torch
+from weft.ops.core.bind import deferred
 
 if TYPE_CHECKING:
     from weft.distributed.parallel.attention import ParallelAttention
@@ -68,16 +68,4 @@ __all__ = [
     "vocab_parallel_cross_entropy",
     "whole_state_dict",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(
-            f"weft.distributed.parallel has no '{name}'; there are {', '.join(__all__)}"
-        )
-    value = globals()[name] = getattr(with_torch(f"weft.distributed.parallel.{_HOME[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = deferred.attributes(__name__, _HOME, __all__)

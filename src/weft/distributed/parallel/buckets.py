@@ -131,8 +131,9 @@ class _Bucket:
         for p, view in zip(self.parameters, self.views, strict=True):
             if p.grad is None:
                 view.zero_()
-        present = [(v, p) for v, p in zip(self.views, self.parameters, strict=True)
-                   if p.grad is not None]  # fmt: skip
+        present = [
+            (v, p) for v, p in zip(self.views, self.parameters, strict=True) if p.grad is not None
+        ]
         if present:
             torch._foreach_copy_([v for v, _ in present], [p.grad for _, p in present])
         for p, view in zip(self.parameters, self.views, strict=True):

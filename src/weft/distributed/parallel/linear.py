@@ -81,8 +81,9 @@ class RowParallelLinear(Sharded):
         super().__init__(group_of(group))
         if output not in OUTPUTS:
             allowed = ", ".join(OUTPUTS)
-            raise ArgumentError("a row-parallel layer has no such output", got=output,
-                                allowed=allowed)  # fmt: skip
+            raise ArgumentError(
+                "a row-parallel layer has no such output", got=output, allowed=allowed
+            )
         self.group.share(layer.in_features, "inputs")
         self.output = output
         self._divide("weight", layer.weight, Shard(1, (layer.in_features,)))

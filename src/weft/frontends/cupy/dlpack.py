@@ -66,7 +66,9 @@ def _facts(capsule: Any) -> dict[str, Any]:
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(s * size for s in tensor.strides[: tensor.ndim]) if tensor.strides else None
     return {
-        "version": 3, "shape": shape, "strides": strides,
+        "version": 3,
+        "shape": shape,
+        "strides": strides,
         "typestr": np.dtype(f"{_KINDS[tensor.code]}{size}").str,
         "data": ((tensor.data or 0) + tensor.byte_offset, read_only),
-    }  # fmt: skip
+    }

@@ -140,7 +140,7 @@ class NumbaFunction(driver.CudaPythonFunction):  # type: ignore[misc]
 
 
 def launcher(reachable: Callable[[], list[Allocation]]) -> Callable[..., None]:
-    """Stands in for `cuda.core.launch`, which Numba calls for the kernels of its own runtime."""
+    """Stand in for `cuda.core.launch`, which Numba calls for the kernels of its own runtime."""
 
     def launch(stream: object, config: Any, kernel: ImageEntry, *args: Any) -> None:
         shape = tuple(config.grid), tuple(config.block), config.shmem_size
@@ -150,7 +150,7 @@ def launcher(reachable: Callable[[], list[Allocation]]) -> Callable[..., None]:
 
 
 def linker(model: GpuModel) -> type:
-    """Stands in for Numba's linker, where Numba links kernels of its own runtime."""
+    """Stand in for Numba's linker, where Numba links kernels of its own runtime."""
 
     class Linker(driver._Linker):  # type: ignore[misc]
         def complete(self) -> NumbaImage:

@@ -19,8 +19,9 @@ def _named(message: str | None, domain: str | None) -> str:
     return f"{domain}:{message or ''}" if domain else message or ""
 
 
-def push_range(message: str | None = None, color: Any = None, domain: str | None = None,
-               **_: Any) -> None:  # fmt: skip
+def push_range(
+    message: str | None = None, color: Any = None, domain: str | None = None, **_: Any
+) -> None:
     """Begin a range of this thread."""
     activity.note(timeline.PUSH, _named(message, domain))
 
@@ -30,8 +31,9 @@ def pop_range(domain: str | None = None) -> None:
     activity.note(timeline.POP)
 
 
-def start_range(message: str | None = None, color: Any = None, domain: str | None = None,
-                **_: Any) -> tuple[int, int]:  # fmt: skip
+def start_range(
+    message: str | None = None, color: Any = None, domain: str | None = None, **_: Any
+) -> tuple[int, int]:
     """Begin a range that any thread may end; return its number."""
     number = next(_numbers)
     activity.note(timeline.START, _named(message, domain), number=number)
@@ -43,8 +45,9 @@ def end_range(range_id: tuple[int, int]) -> None:
     activity.note(timeline.END, number=range_id[0])
 
 
-def mark(message: str | None = None, color: Any = None, domain: str | None = None,
-         **_: Any) -> None:  # fmt: skip
+def mark(
+    message: str | None = None, color: Any = None, domain: str | None = None, **_: Any
+) -> None:
     """Mark a point in time."""
     activity.note(timeline.MARK, _named(message, domain))
 

@@ -34,8 +34,10 @@ _PREFIXES = (
 )
 """The part with functions whose names begin so; the first row that matches counts."""
 _NEEDS = {
-    "graphs": ("textures",), DRIVER: ("textures", "graphs", PROCESSES), "cublasxt": ("cublas",)
-}  # fmt: skip
+    "graphs": ("textures",),
+    DRIVER: ("textures", "graphs", PROCESSES),
+    "cublasxt": ("cublas",),
+}
 """Part -> parts whose functions it calls, besides the core's."""
 _FUNCTION = re.compile(r"^API\s[^;{(]*?(\w+)\s*\(", re.MULTILINE)
 _WRAP = "__wrap_"

@@ -23,14 +23,7 @@ from torch.optim.optimizer import (
 
 from weft import cache
 from weft.frontends import activity
-from weft.values.model import (
-    BACKWARD,
-    FORWARD,
-    OPTIMIZER,
-    ModuleFacts,
-    Origin,
-    ScriptEvent,
-)
+from weft.values.model import BACKWARD, FORWARD, OPTIMIZER, ModuleFacts, Origin, ScriptEvent
 from weft.values.time import timeline
 
 _LIBRARIES = tuple(

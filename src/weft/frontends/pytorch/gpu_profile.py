@@ -188,9 +188,10 @@ def in_steps(calls: Sequence[Call], others: Sequence[GpuKernel]) -> list[Call]:
         before = bisect.bisect_right(starts, kernel.start, key=lambda pair: pair[0])
         moment = starts[before - 1][1] if before else 0
         found.append(
-            Call(kernel.name, Origin(), 0, 0, 0, 0, 0, kernel=True, kernels=(kernel,),
-                 moment=moment)
-        )  # fmt: skip
+            Call(
+                kernel.name, Origin(), 0, 0, 0, 0, 0, kernel=True, kernels=(kernel,), moment=moment
+            )
+        )
     return found
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from weft.lab.process import Stopped, Worker
+from weft.lab.process import LabWorker, Stopped
 from weft.lab.worker import DEBUG
 
 IDLE_S = 900.0
@@ -19,10 +19,10 @@ IDLE_S = 900.0
 class DebugApi:
     """One session of the debugger at a time. Threads may call it; commands queue."""
 
-    def __init__(self, like: Worker, *, idle: float = IDLE_S) -> None:
+    def __init__(self, like: LabWorker, *, idle: float = IDLE_S) -> None:
         """`like` is the worker whose limits hold; `idle` ends a session, in seconds."""
         self._like, self._idle = like, idle
-        self._worker: Worker | None = None
+        self._worker: LabWorker | None = None
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
 
@@ -50,7 +50,7 @@ class DebugApi:
         self._watch(worker)
         return answer
 
-    def _watch(self, worker: Worker) -> None:
+    def _watch(self, worker: LabWorker) -> None:
         """Ends the session unless another command comes in time."""
         why = f"the debugger had no command for {self._idle:.0f} s, so its launch was ended"
         with self._lock:
@@ -59,7 +59,7 @@ class DebugApi:
             self._timer.daemon = True
             self._timer.start()
 
-    def _forget(self, worker: Worker, why: str) -> None:
+    def _forget(self, worker: LabWorker, why: str) -> None:
         worker.stop(why)
         with self._lock:
             self._timer = None

@@ -48,7 +48,7 @@ class Breaks:
         return [one.shown() for one in self._all]
 
     def replace(self, wanted: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Sets other breakpoints while a launch is stopped."""
+        """Set other breakpoints while a launch is stopped."""
         old = {one.made for one in self._all}
         self._session.chosen = [x for x in self._session.chosen if x[2] not in old]
         live = self._live
@@ -70,7 +70,7 @@ class Breaks:
                 one.message = no_code(debugger.source, one.line, self._file).what
 
     def interrupt(self) -> None:
-        """Stops the launch that runs at its next instruction; any thread may call it."""
+        """Stop the launch that runs at its next instruction; any thread may call it."""
         if self._live is not None and self._live.launch.running:
             self._live.interrupt()
 

@@ -101,7 +101,7 @@ class DebugRun:
         return found
 
     def ask(self, command: str, given: Given) -> Answer:
-        """Executes a command on the stopped launch."""
+        """Execute a command on the stopped launch."""
         if command in ("wait", "pause"):
             if self._state == "running" and command == "pause":
                 self._breaks.interrupt()
@@ -140,7 +140,7 @@ _run: DebugRun | None = None
 
 
 def perform(do: str, job: Given, limit: float, include: Sequence[str]) -> Answer:
-    """Executes one command of the page: {"command", "session", …}."""
+    """Execute one command of the page: {"command", "session", …}."""
     global _run
     command = str(job.get("command", ""))
     if command == "start":

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.lab import origins
-from weft.lab.process import Worker
+from weft.lab.process import LabWorker
 from weft.lab.worker import EXPORT
 from weft.report import files
 from weft.report.lab import page
@@ -30,7 +30,7 @@ def jobs(names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def export(
     folder: Path,
     wanted: Sequence[tuple[str, Mapping[str, Any]]],
-    worker: Worker,
+    worker: LabWorker,
     *,
     device: str,
     gpus: Sequence[str],
@@ -52,7 +52,7 @@ def export(
 
 def _page(
     job: Mapping[str, Any],
-    worker: Worker,
+    worker: LabWorker,
     device: str,
     gpus: Sequence[str],
     done: Callable[[str], None],

@@ -39,7 +39,7 @@ def export(job: Job, limit: float) -> dict[str, Any]:
 def perform(
     do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]
 ) -> dict[str, Any]:
-    """Makes the page of a job as the server sent it."""
+    """Make the page of a job as the server sent it."""
     prepared = setup.prepared(read(job), include)
     return actions.guarded(prepared, lambda: export(prepared, limit))
 
@@ -52,8 +52,10 @@ def _says(found: Predicted | None, failure: str) -> str:
     """A line for the index."""
     if found is None:
         return failure.partition("\n")[0]
-    each = (f"{row[0].kernel}: {text.cells(row[0])[0]} on {row[0].gpu}, bound by {row[0].bound}"
-            for row in found.launches)  # fmt: skip
+    each = (
+        f"{row[0].kernel}: {text.cells(row[0])[0]} on {row[0].gpu}, bound by {row[0].bound}"
+        for row in found.launches
+    )
     return "; ".join(each)
 
 

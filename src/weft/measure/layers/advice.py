@@ -89,7 +89,7 @@ def _precision(facts: StepFacts) -> StepAdvice | None:
     if gain <= 0:
         return None
     share = sum(c.time for c in found) / facts.time
-    top = _most(facts, [(facts.names.of(c.place), gains[id(c)]) for c in found])
+    top = _most([(facts.names.of(c.place), gains[id(c)]) for c in found])
     return StepAdvice(
         "precision",
         f"products in float32 take {share:.0%} of the step, first {top}",
@@ -128,7 +128,7 @@ def _fusion(facts: StepFacts) -> StepAdvice | None:
     return StepAdvice(
         "fuse",
         f"{len(found)} results are written and read again by the next operation ({top}), "
-        f"most in {_most(facts, found)}",
+        f"most in {_most(found)}",
         "one kernel for both: torch.compile(model), weft.fuse, or weft.nn.convert(model)",
         gain,
     )
@@ -151,7 +151,7 @@ def _attention(facts: StepFacts) -> StepAdvice | None:
         return None
     return StepAdvice(
         "attention",
-        f"the scores of attention go through memory in {_most(facts, gains)}",
+        f"the scores of attention go through memory in {_most(gains)}",
         "torch.nn.functional.scaled_dot_product_attention keeps them on chip",
         gain,
     )
@@ -181,13 +181,14 @@ def _optimizer(facts: StepFacts) -> StepAdvice | None:
 
 def _casts(facts: StepFacts) -> StepAdvice | None:
     found = [
-        c for c in facts.calls
+        c
+        for c in facts.calls
         if _name(c) in ("_to_copy", "copy_") and c.phase != OPTIMIZER and not _from_host(c)
-    ]  # fmt: skip
+    ]
     gain = sum(c.time for c in found)
     if gain < LEAST * facts.time:
         return None
-    top = _most(facts, [(facts.names.of(c.place), c.time) for c in found])
+    top = _most([(facts.names.of(c.place), c.time) for c in found])
     return StepAdvice(
         "casts",
         f"{len(found)} copies and casts take {gain / facts.time:.0%} of the step, first {top}",
@@ -248,7 +249,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-def _most(facts: StepFacts, weights: Iterable[tuple[str, float]]) -> str:
+def _most(weights: Iterable[tuple[str, float]]) -> str:
     """The row with the most seconds."""
     sums: dict[str, float] = {}
     for row, seconds in weights:

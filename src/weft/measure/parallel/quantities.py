@@ -10,9 +10,7 @@ from weft.errors import ArgumentError
 
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-RATES = {
-    "TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "Tb/s": 1e12 / 8, "Gb/s": 1e9 / 8, "Mb/s": 1e6 / 8,
-}  # fmt: skip
+RATES = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "Tb/s": 1e12 / 8, "Gb/s": 1e9 / 8, "Mb/s": 1e6 / 8}
 _QUANTITY = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S*)")
 
 

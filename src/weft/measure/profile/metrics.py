@@ -12,13 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from weft.measure.profile import unit_metrics
 from weft.measure.profile.aggregate import is_branch
 from weft.measure.profile.traffic import Traffic
+from weft.measure.profile.unit_metrics import of_kinds
 from weft.values.profile import BULK, Access, Instruction
 
 _GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragment store"),
                "atom": ("atomic",), "red": ("reduction",)}  # fmt: skip
-_SHARED_OPS = {"ld": ("load", "matrix load", "fragment load"),
-               "st": ("store", "matrix store", "fragment store"),
-               "atom": ("atomic", "reduction")}  # fmt: skip
+_SHARED_OPS = {
+    "ld": ("load", "matrix load", "fragment load"),
+    "st": ("store", "matrix store", "fragment store"),
+    "atom": ("atomic", "reduction"),
+}
 _L2_OPS = {"write": (*_GLOBAL_OPS["st"], "bulk store"), "atom": ("atomic",),
            "red": ("reduction", "bulk reduction")}  # fmt: skip
 _STAGES: Mapping[str, Callable[[Access], int]] = {
@@ -73,22 +76,18 @@ def _work(instructions: Sequence[Instruction]) -> Counter[str]:
     return done
 
 
-def _of(accesses: Sequence[Access], space: str, kinds: Sequence[str]) -> list[Access]:
-    return [a for a in accesses if a.space == space and a.kind in kinds]
-
-
 def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
     for op, kinds in _GLOBAL_OPS.items():
-        selected = _of(accesses, "global", kinds)
+        selected = of_kinds(accesses, "global", kinds)
         for stage, count in _STAGES.items():
             name = f"l1tex__t_{stage}_pipe_lsu_mem_global_op_{op}.sum"
             out[name] = sum(count(a) for a in selected)
-    loads = _of(accesses, "global", _GLOBAL_OPS["ld"])
+    loads = of_kinds(accesses, "global", _GLOBAL_OPS["ld"])
     sectors, missed = sum(a.sectors for a in loads), sum(a.sectors_missed for a in loads)
     name = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup"
     out[f"{name}_hit.sum"], out[f"{name}_miss.sum"] = sectors - missed, missed
     for op, kind in (("ld", "load"), ("st", "store")):
-        selected = _of(accesses, "local", [kind])
+        selected = of_kinds(accesses, "local", [kind])
         for stage in ("requests", "sectors", "set_accesses"):
             name = f"l1tex__t_{stage}_pipe_lsu_mem_local_op_{op}.sum"
             out[name] = sum(_STAGES[stage](a) for a in selected)
@@ -98,9 +97,9 @@ def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
         missed + unit_metrics.arrived_sectors(accesses) + unit_metrics.cluster_sectors(accesses)
     )
     for op, kinds in _L2_OPS.items():
-        selected = _of(accesses, "global", kinds)
+        selected = of_kinds(accesses, "global", kinds)
         out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in selected)
-    local_stores = sum(a.sectors for a in _of(accesses, "local", ["store"]))
+    local_stores = sum(a.sectors for a in of_kinds(accesses, "local", ["store"]))
     out["lts__t_sectors_srcunit_tex_op_write.sum"] += (
         local_stores  # L1 is write-through for local memory as well
     )
@@ -108,12 +107,12 @@ def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
 
 def _shared(out: dict[str, float], accesses: Sequence[Access]) -> None:
     for op, kinds in _SHARED_OPS.items():
-        selected = _of(accesses, "shared", kinds)
+        selected = of_kinds(accesses, "shared", kinds)
         pipe = f"mem_shared_op_{op}.sum"
         out[f"l1tex__data_pipe_lsu_wavefronts_{pipe}"] = sum(a.wavefronts for a in selected)
         out[f"l1tex__data_bank_conflicts_pipe_lsu_{pipe}"] = sum(a.conflicts for a in selected)
     # An atomic operation on another block's memory takes one of the own data stage.
-    across = _of(accesses, "cluster", _SHARED_OPS["atom"])
+    across = of_kinds(accesses, "cluster", _SHARED_OPS["atom"])
     out["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"] += sum(a.requests for a in across)
     # ncu leaves out what the copy engine does.
     every = [a for a in accesses if a.space == "shared" and a.kind not in BULK]

@@ -125,11 +125,13 @@ def read(text: str) -> list[KernelCounters]:
     units = rows.pop(0) if rows else {}
     return [
         KernelCounters(
-            _name(row["Kernel Name"]), _dims(row["Grid Size"]), _dims(row["Block Size"]),
+            _name(row["Kernel Name"]),
+            _dims(row["Grid Size"]),
+            _dims(row["Block Size"]),
             tuple(_sections(row, units)),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def merge_launches(launches: Sequence[KernelCounters]) -> list[KernelCounters]:

@@ -56,7 +56,8 @@ def _moved(a: Access) -> int:
     return a.sectors * (2 if a.kind in _CLUSTER_OPS["atom"] else 1)
 
 
-def _of(accesses: Sequence[Access], space: str, kinds: Sequence[str]) -> list[Access]:
+def of_kinds(accesses: Sequence[Access], space: str, kinds: Sequence[str]) -> list[Access]:
+    """The accesses of some kinds to a state space."""
     return [a for a in accesses if a.space == space and a.kind in kinds]
 
 
@@ -65,7 +66,7 @@ def _copies(accesses: Sequence[Access]) -> dict[str, float]:
         return {}
     out: dict[str, float] = {}
     for op, kind in _BULK.items():
-        selected = _of(accesses, "global", [kind])
+        selected = of_kinds(accesses, "global", [kind])
         way = "xbar2l1tex_read" if kind == "bulk load" else "l1tex2xbar_write"
         moved = (
             arrived_sectors(accesses) if kind == "bulk load" else sum(a.sectors for a in selected)
@@ -74,7 +75,7 @@ def _copies(accesses: Sequence[Access]) -> dict[str, float]:
         out[f"l1tex__m_{way}_sectors_mem_global_op_{op}.sum"] = moved
         out[f"l1tex__m_{way}_bytes_mem_global_op_{op}.sum"] = SECTOR * moved
         out[f"weft__data_bytes_mem_global_op_{op}.sum"] = sum(a.bytes for a in selected)
-    sent = _of(accesses, "shared", ["multicast"])
+    sent = of_kinds(accesses, "shared", ["multicast"])
     if sent:
         out[MULTICAST] = SECTOR * sum(a.sectors for a in sent)
     return out
@@ -86,18 +87,18 @@ def _cluster(accesses: Sequence[Access]) -> dict[str, float]:
         return {}
     out: dict[str, float] = {"weft__data_bytes_mem_dshared.sum": sum(a.bytes for a in every)}
     for op, kinds in _INSTRUCTIONS.items():
-        if selected := _of(every, "cluster", kinds):
+        if selected := of_kinds(every, "cluster", kinds):
             name = f"smsp__sass_inst_executed_op_dshared_{op}.sum"
             out[name] = sum(a.requests for a in selected)
     for op, kinds in _CLUSTER_OPS.items():
-        if selected := _of(every, "cluster", kinds):
+        if selected := of_kinds(every, "cluster", kinds):
             unit = f"pipe_lsu_mem_dshared_op_{op}.sum"
             out[f"l1tex__t_requests_{unit}"] = sum(a.requests for a in selected)
             out[f"l1tex__t_sectors_{unit}"] = sum(a.sectors for a in selected)
             out[f"l1tex__t_set_accesses_{unit}"] = sum(a.tags for a in selected)
     copies = {op: kinds for op, kinds in _INSTRUCTIONS.items() if op.startswith("tma")}
     for op, kinds in {**_CLUSTER_OPS, **copies}.items():
-        if selected := _of(every, "cluster", kinds):
+        if selected := of_kinds(every, "cluster", kinds):
             name = f"l1tex__m_xbar2l1tex_read_bytes_mem_dshared_op_{op}.sum"
             out[name] = SECTOR * sum(map(_moved, selected))
     return out

@@ -50,9 +50,10 @@ def measured(program: str, gpu: str, calls: Sequence[Call]) -> Timeline:
         begin = kernels[0].start - first
         seconds = max(k.start + k.seconds for k in kernels) - first - begin
         events.append(
-            TimelineEvent(timeline.CALL, call.name, "operations", begin, seconds,
-                          facts=_facts(call))
-        )  # fmt: skip
+            TimelineEvent(
+                timeline.CALL, call.name, "operations", begin, seconds, facts=_facts(call)
+            )
+        )
         number = len(events) - 1
         for k in kernels:
             kind, name = _kind(k.name)

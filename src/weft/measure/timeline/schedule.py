@@ -49,7 +49,7 @@ class _Thread:
     graph: GraphRun | None = None
 
 
-class Schedule:
+class Replay:
     """The state of a GPU and its host while activities are replayed."""
 
     def __init__(self, gpu: GpuModel, kernel: Seconds) -> None:
@@ -254,4 +254,4 @@ class Schedule:
 
 def events(activities: Sequence[Activity], gpu: GpuModel, kernel: Seconds) -> list[TimelineEvent]:
     """The events of activities; `kernel` gives the seconds of kernels and operations."""
-    return Schedule(gpu, kernel).run(activities)
+    return Replay(gpu, kernel).run(activities)

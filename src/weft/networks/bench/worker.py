@@ -58,9 +58,7 @@ class Worker:
         seconds = self._timed(self._step, steps)
         memory = reserved = 0
         if self._device.type == "cuda":
-            memory, reserved = (
-                torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-            )  # fmt: skip
+            memory, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
         self._free()
         return seconds, memory, reserved
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,28 @@ def check_dim(op: str, rank: int, dim: int) -> None:
             got=f"dim {dim} of {rank} dimensions",
             allowed=f"{-rank} to {rank - 1}" if rank else "none: a number has no dimensions",
         )
+
+
+def common_device(op: str, tensors: Mapping[str, Any]) -> torch.device:
+    """The common device of all tensors; raises if there is none."""
+    there = {n: t.device for n, t in tensors.items() if t is not None}
+    first = next(iter(there.values()))
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.layout is not torch.strided:
+            raise ArgumentError(
+                f"weft.ops.{op}: {name} is not a dense tensor",
+                got=str(tensor.layout),
+                allowed="torch.strided",
+                next="x.to_dense()",
+            )
+    if len(set(there.values())) > 1 or first.type not in ("cpu", "cuda"):
+        raise ArgumentError(
+            f"weft.ops.{op}: the tensors must be on one device",
+            got=", ".join(f"{n} on {d}" for n, d in there.items()),
+            allowed="all on the CPU (simulated GPU), or all on one CUDA device",
+            next="move them: x.to(y.device)",
+        )
+    return first
 
 
 _WRONG_TYPE = re.compile(r"Expected a value of type '.+?' for argument '(\w+)'")

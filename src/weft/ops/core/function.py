@@ -29,13 +29,13 @@ import torch
 from torch.autograd import forward_ad
 
 from weft.device.gpu.guard import Guard, guard, never
-from weft.errors import ArgumentError
 from weft.ops.core import arguments, checks, eager
 from weft.ops.core.bind import autocast, batching, transforms
 from weft.ops.core.bind.custom_op import custom_op
 from weft.ops.core.bind.verify import verify
 from weft.ops.core.choose import Candidate, Choice, Request, choose
 from weft.ops.core.eager import PLAIN
+from weft.ops.core.lazy_views import may_be_lazy, resolving
 from weft.ops.core.native import trace
 from weft.ops.core.native.calls import Calls
 from weft.ops.core.native.recorder import KEYS, Recorders
@@ -139,7 +139,8 @@ class Function:
         inputs = [named.pop(n) for n in self.tensors]
         for name in self.definition.varying:
             del named[name]
-        device = _device(self.definition.name, dict(zip(self.tensors, inputs, strict=True)))
+        tensors = dict(zip(self.tensors, inputs, strict=True))
+        device = checks.common_device(self.definition.name, tensors)
         self.definition.check(*args)
         layouts = tuple(None if t is None else layout(t) for t in inputs)
         return Request(self.definition.name, layouts, named, target(device))
@@ -346,8 +347,14 @@ class Function:
         device = next(t.device for t in inputs if t is not None)
         plan = self.choice(request).used.build()
         made = self._run_of(plan, device)
-        if any(t is not None and _may_be_lazy(t) for t in inputs):
-            made = self._resolving(made, args)
+        if any(t is not None and may_be_lazy(t) for t in inputs):
+            given = (*self.tensors, *self.definition.varying)
+            rest = {n: a for n, a in zip(names, args, strict=True) if n not in given}
+
+            def again(*values: Any) -> Any:
+                return self.compute(**rest, **dict(zip(given, values, strict=True)))
+
+            made = resolving(made, len(inputs), again)
         on_gpu = device.type == "cuda"
         pairs = zip(self.arguments, args, strict=True)
         options = tuple(arguments.option(a, value) for a, value in pairs if self._is_option(a))
@@ -366,55 +373,3 @@ class Function:
     def _teach(self, entry: Entry, *args: Any) -> None:
         """Give the C++ code the plan of a call that it has refused."""
         self.native.learn(entry, args, range(len(self.tensors)))
-
-    def _resolving(self, run: Run, args: Sequence[Any]) -> Run:
-        """Wrap `run` to resolve negated and conjugated views first; they may need another plan.
-
-        Keys do not distinguish such views, and checking in every call would cost time.
-        """
-        named = {a.name: v for a, v in zip(self.arguments, args, strict=True)}
-        inputs = (*self.tensors, *self.definition.varying)
-        rest = {n: v for n, v in named.items() if n not in inputs}
-        count = len(self.tensors)
-
-        def resolving(*values: Any) -> Any:
-            tensors, words = values[:count], values[count:]
-            if not any(t is not None and (t.is_neg() or t.is_conj()) for t in tensors):
-                return run(*values)
-            plain = (None if t is None else t.resolve_conj().resolve_neg() for t in tensors)
-            return self.compute(**{**rest, **dict(zip(inputs, (*plain, *words), strict=True))})
-
-        return resolving
-
-
-def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:
-    """The common device of all tensors; raises if there is none."""
-    there = {n: t.device for n, t in tensors.items() if t is not None}
-    first = next(iter(there.values()))
-    for name, tensor in tensors.items():
-        if tensor is not None and tensor.layout is not torch.strided:
-            raise ArgumentError(
-                f"weft.ops.{op}: {name} is not a dense tensor",
-                got=str(tensor.layout),
-                allowed="torch.strided",
-                next="x.to_dense()",
-            )
-    if len(set(there.values())) > 1 or first.type not in ("cpu", "cuda"):
-        raise ArgumentError(
-            f"weft.ops.{op}: the tensors must be on one device",
-            got=", ".join(f"{n} on {d}" for n, d in there.items()),
-            allowed="all on the CPU (simulated GPU), or all on one CUDA device",
-            next="move them: x.to(y.device)",
-        )
-    return first
-
-
-def _may_be_lazy(tensor: torch.Tensor) -> bool:
-    """True if a tensor may be a conjugated view, or a negated one of a complex tensor's parts.
-
-    The strides of the latter are all even.
-    """
-    steps = [s for size, s in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
-    if not steps:  # one element
-        return tensor.is_complex() or tensor.dim() == 0 or bool(tensor.stride()[-1] != 1)
-    return tensor.is_complex() or all(step % 2 == 0 for step in steps)

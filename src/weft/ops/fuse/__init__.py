@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # needs torch
 
 
 def fuse(function: Callable[..., Any]) -> Fused:
-    """Makes a function of PyTorch tensors that runs as few kernels as possible, usually one.
+    """Make a function of PyTorch tensors that runs as few kernels as possible, usually one.
 
     function  a function of tensors and numbers that calls torch's operations
 

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from weft.ops.core import source
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import FusionGroup, dtype_of, inputs_of, is_number
+from weft.ops.fuse.group import FusionGroup, dtype_of, inputs_of, is_number
 from weft.ops.fuse.masks import mask_of
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from weft.ops.fuse import model
 from weft.ops.fuse.code import FusedOperand, Names, fetched, statements
-from weft.ops.fuse.groups import FusionGroup
+from weft.ops.fuse.group import FusionGroup
 
 
 class ElementAccess(NamedTuple):

@@ -19,7 +19,7 @@ from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step, Wo
 from weft.ops.families.elementwise.pointwise import INT32_INDICES
 from weft.ops.fuse import elements, model, rows
 from weft.ops.fuse.elements import ElementAccess
-from weft.ops.fuse.groups import FusionGroup, dtype_of, shape_of
+from weft.ops.fuse.group import FusionGroup, dtype_of, shape_of
 from weft.ops.fuse.masks import mask_of
 
 

@@ -13,7 +13,8 @@ from torch.fx import Graph, Node, map_arg
 from weft.ops.core import library
 from weft.ops.core.runner import Run, runner
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import FusionGroup, Other, argument, draws, grouped, shape_of
+from weft.ops.fuse.group import FusionGroup, Other, argument, shape_of
+from weft.ops.fuse.groups import draws, grouped
 from weft.ops.fuse.launch import Launch, launch
 from weft.ops.fuse.masks import Starts, is_mask, mask_of
 

@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from weft.ops.fuse import model, table
 from weft.ops.fuse.code import FusedOperand, Names, fetched, statements
-from weft.ops.fuse.groups import FusionGroup, argument, dtype_of, inputs_of, is_number
+from weft.ops.fuse.group import FusionGroup, argument, dtype_of, inputs_of, is_number, is_reduction
 from weft.ops.fuse.masks import is_mask
 
 REGISTERS, STREAMED, PER_ROW = "registers", "streamed", "per row"
@@ -59,7 +59,7 @@ class _Writer:
         for node in group.nodes:
             self.stage[node] = self._stage(node)
             inputs = [n for n in inputs_of(node) if not is_number(n)]
-            if _is_reduction(node) or all(n in self.per_row for n in inputs):
+            if is_reduction(node) or all(n in self.per_row for n in inputs):
                 self.per_row.add(node)
 
         self.outputs = [
@@ -153,13 +153,13 @@ class _Writer:
         nodes = [
             n
             for n in self.group.nodes
-            if n in self.per_row and self.stage[n] == stage and not _is_reduction(n)
+            if n in self.per_row and self.stage[n] == stage and not is_reduction(n)
         ]
         return list(statements(nodes, self.names, "    "))
 
     # ---- passes --------------------------------------------------------------------------------
     def _sums_of(self, stage: int) -> list[_Sum]:
-        return [s for n in self.group.nodes if _is_reduction(n) for s in self._sums(n, stage)]
+        return [s for n in self.group.nodes if is_reduction(n) for s in self._sums(n, stage)]
 
     def _pass(self, stage: int) -> list[str]:
         sums = self._sums_of(stage)
@@ -285,11 +285,6 @@ def _slow(nodes: Sequence[Node]) -> set[Node]:
         if name in table.SLOW or any(is_mask(n) or n in found for n in inputs):
             found.add(node)
     return found
-
-
-def _is_reduction(node: Node) -> bool:
-    name = table.name_of(node.target)
-    return name in table.REDUCTIONS or name in table.VARIANCES
 
 
 def rows(group: FusionGroup, modes: Sequence[str], vector: int, vectors: int) -> str:

@@ -74,8 +74,9 @@ class Capture:
         for p, grad, own in zip(self._params, grads, self.after, strict=True):
             if grad is not own:
                 p.grad = own
-        return _pytree.tree_unflatten([self._result(r, given, copy) for r in self._results],
-                                      self._spec)  # fmt: skip
+        return _pytree.tree_unflatten(
+            [self._result(r, given, copy) for r in self._results], self._spec
+        )
 
     def _result(self, value: Any, given: Inputs, copy: bool) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -96,22 +96,24 @@ def _of_block(model: Model, number: int) -> Iterator[Layer]:
     yield from _attentions(model, block, end)
     width, norm = b.width, b.norm
     yield layer(
-        "norm", f"{norm}_norm",
+        "norm",
+        f"{norm}_norm",
         lambda s: calls.rows_norm((s.batch, s.tokens, width), s.dtype, norm, False),
-    )  # fmt: skip
+    )
     yield layer(
-        "norm", f"add_{norm}_norm",
+        "norm",
+        f"add_{norm}_norm",
         lambda s: calls.rows_norm((s.batch, s.tokens, width), s.dtype, norm, True),
-    )  # fmt: skip
+    )
     yield layer(
-        "residual", "add",
-        lambda s: calls.add(calls.plain((s.batch, s.tokens, width), s.dtype)),
-    )  # fmt: skip
+        "residual", "add", lambda s: calls.add(calls.plain((s.batch, s.tokens, width), s.dtype))
+    )
     if b.modulation:
         yield Layer(
-            "products", f"modulation{end}",
+            "products",
+            f"modulation{end}",
             lambda s: calls.linear((s.batch,), width, b.modulation * width, s.dtype, True),
-        )  # fmt: skip
+        )
 
 
 Linear = Callable[..., Layer]
@@ -149,9 +151,10 @@ def _feed_forward(
         yield linear("up", width, ffn, b.bias)
         yield linear("up_act", width, ffn, b.bias, act)
         yield layer(
-            "activation", "act",
+            "activation",
+            "act",
             lambda s: calls.activation(calls.plain((s.batch, s.tokens, ffn), s.dtype), act),
-        )  # fmt: skip
+        )
     yield linear("down", ffn, width, b.bias)
 
 
@@ -164,13 +167,15 @@ def _experts(
         return max(1, s.rows * b.active // b.experts)
 
     yield layer(
-        "products", "expert_up",
+        "products",
+        "expert_up",
         lambda s: calls.linear((share(s),), b.width, b.ffn, s.dtype, b.bias),
-    )  # fmt: skip
+    )
     yield layer(
-        "products", "expert_down",
+        "products",
+        "expert_down",
         lambda s: calls.linear((share(s),), b.ffn, b.width, s.dtype, b.bias),
-    )  # fmt: skip
+    )
     yield layer("activation", "expert_act", lambda s: calls.gate(share(s), b.ffn, s.dtype, b.act))
     yield layer(
         "products",
@@ -195,18 +200,22 @@ def _attentions(model: Model, b: Block, end: str) -> Iterator[Layer]:
 
     if b.scores == "softmax":
         yield Layer(
-            "softmax", f"scores{end}",
+            "softmax",
+            f"scores{end}",
             lambda s: calls.softmax((s.batch, heads, s.tokens, s.tokens), s.dtype),
-            ("tokens",), b.tokens,
-        )  # fmt: skip
+            ("tokens",),
+            b.tokens,
+        )
     else:
         yield Layer("attention", f"self{end}", whole, ("tokens",), b.tokens)
     if b.causal and not b.tokens and model.decodes:
         yield Layer(
-            "attention", f"decode{end}",
+            "attention",
+            f"decode{end}",
             lambda s: calls.attention(s.batch, heads, kv, 1, s.keys, head, s.dtype),
-            ("keys",), trained=False,
-        )  # fmt: skip
+            ("keys",),
+            trained=False,
+        )
     if b.context_width:
         yield Layer(
             "attention", f"cross{end}",
@@ -214,12 +223,14 @@ def _attentions(model: Model, b: Block, end: str) -> Iterator[Layer]:
             ("tokens", "keys"), b.tokens, b.context_tokens,
         )  # fmt: skip
         yield Layer(
-            "products", f"cross_kv{end}",
+            "products",
+            f"cross_kv{end}",
             lambda s: calls.linear(
                 (s.batch, s.keys), b.context_width, kv * head, s.dtype, b.bias_of_qkv
             ),
-            ("keys",), keys=b.context_tokens,
-        )  # fmt: skip
+            ("keys",),
+            keys=b.context_tokens,
+        )
 
 
 def _of_vocabulary(model: Model) -> Iterator[Layer]:
@@ -230,9 +241,11 @@ def _of_vocabulary(model: Model) -> Iterator[Layer]:
     width, tokens = block.width, block.tokens
     about = (("tokens",), tokens)
     yield Layer(
-        "embedding", "embedding",
-        lambda s: calls.embedding((s.batch, s.tokens), vocab, width, s.dtype), *about,
-    )  # fmt: skip
+        "embedding",
+        "embedding",
+        lambda s: calls.embedding((s.batch, s.tokens), vocab, width, s.dtype),
+        *about,
+    )
     yield Layer(
         "products",
         "lm_head",
@@ -284,19 +297,24 @@ def _after(model: Model, channels: int, side: int) -> Iterator[Layer]:
     shape = (channels, *(side,) * model.dims)
     if kind and channels > COLOURS:
         yield Layer(
-            "norm", f"{kind}_norm{channels}@{side}",
-            lambda s: calls.images_norm((s.batch, *shape), s.dtype, kind, s.last), sizes,
-        )  # fmt: skip
+            "norm",
+            f"{kind}_norm{channels}@{side}",
+            lambda s: calls.images_norm((s.batch, *shape), s.dtype, kind, s.last),
+            sizes,
+        )
     if act:
         yield Layer(
-            "activation", f"{act}{channels}@{side}",
+            "activation",
+            f"{act}{channels}@{side}",
             lambda s: calls.activation(calls.images((s.batch, *shape), s.dtype, s.last), act),
             sizes,
-        )  # fmt: skip
+        )
         yield Layer(
-            "residual", f"add{channels}@{side}",
-            lambda s: calls.add(calls.images((s.batch, *shape), s.dtype, s.last)), sizes,
-        )  # fmt: skip
+            "residual",
+            f"add{channels}@{side}",
+            lambda s: calls.add(calls.images((s.batch, *shape), s.dtype, s.last)),
+            sizes,
+        )
 
 
 def _of_pools(model: Model) -> Iterator[Layer]:

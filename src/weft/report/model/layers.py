@@ -35,9 +35,11 @@ def headline(step: StepProfile) -> str:
     kind = "training step" if step.training else "forward pass"
     if step.steps == 1:
         return f"one {kind}"
-    alike = f"{step.alike} of {step.steps} steps are alike" if step.alike > 1 else (
-        f"{step.steps} steps, no two alike"
-    )  # fmt: skip
+    alike = (
+        f"{step.alike} of {step.steps} steps are alike"
+        if step.alike > 1
+        else (f"{step.steps} steps, no two alike")
+    )
     return f"{kind} {step.shown} ({alike})"
 
 
@@ -101,12 +103,11 @@ def _memory(step: StepProfile) -> Iterator[Block]:
     peak = step.memory
     where = f", reached in {peak.place}" if peak.place else ""
     yield f"Peak memory {words.size(peak.bytes)}{where}", "bold"
-    roles = [
-        [part(n, peak.bytes), words.size(n), role] for role, n in peak.roles().items()
-    ]  # fmt: skip
+    roles = [[part(n, peak.bytes), words.size(n), role] for role, n in peak.roles().items()]
     owners = [h for h in peak.holdings if h.owner][:OWNERS]
-    roles += [[part(h.bytes, peak.bytes), words.size(h.bytes), f"  {h.owner}: {h.role}"]
-              for h in owners]  # fmt: skip
+    roles += [
+        [part(h.bytes, peak.bytes), words.size(h.bytes), f"  {h.owner}: {h.role}"] for h in owners
+    ]
     yield Table(["share", "bytes", "held by"], roles, ["share", "bytes"])
 
 

@@ -83,10 +83,10 @@ def _memory(peak: PeakMemory) -> dict[str, Any]:
             {"name": role, "bytes": words.size(n), "part": 100 * n / whole}
             for role, n in peak.roles().items()
         ],
-        "owners": [
-            {**vars(h), "bytes": words.size(h.bytes)} for h in peak.holdings if h.owner
-        ][:OWNERS],
-    }  # fmt: skip
+        "owners": [{**vars(h), "bytes": words.size(h.bytes)} for h in peak.holdings if h.owner][
+            :OWNERS
+        ],
+    }
 
 
 def _footer(step: StepProfile) -> str:

@@ -58,8 +58,10 @@ def _checked(t: NetworkTime) -> Iterator[tuple[str, ...]]:
 
 def _ratios(times: Sequence[NetworkTime]) -> Iterator[Block]:
     yield "\nPyTorch's fastest contender over weft's fastest: above 1, weft is faster", "bold"
-    rows = [(t.case.words, *(_ratio(t.ratio(clock)) for clock in ("called", "graph", "")))
-            for t in times]  # fmt: skip
+    rows = [
+        (t.case.words, *(_ratio(t.ratio(clock)) for clock in ("called", "graph", "")))
+        for t in times
+    ]
     means = (_ratio(mean(t.ratio(clock) for t in times)) for clock in ("called", "graph", ""))
     header = ("step", "as called", "graph", "best of both")
     yield Table(header, [*rows, ("geometric mean", *means)], header[1:])

@@ -15,9 +15,7 @@ COLUMNS = (
 
 def cells(row: ParallelRow) -> list[str]:
     """The cells of a row, in the order of `COLUMNS`."""
-    times = (
-        row.seconds, row.compute, row.communication, row.overlapped, row.exposed, row.idle,
-    )  # fmt: skip
+    times = (row.seconds, row.compute, row.communication, row.overlapped, row.exposed, row.idle)
     rates = (f"{row.speedup:.3g} x", f"{row.efficiency:.0%}")
     return [row.layout, f"{row.gpus:,}", *(duration(t) for t in times), *rates]
 

@@ -11,9 +11,7 @@ import jinja2
 from weft.report.words import Block, Table
 from weft.values.time.ring import RingSchedule, RingStep
 
-COLOURS = (
-    "#4269d0", "#efb118", "#3ca951", "#ff725c", "#a463f2", "#97bbf5", "#9c6b4e", "#6cc5b0",
-)  # fmt: skip
+COLOURS = ("#4269d0", "#efb118", "#3ca951", "#ff725c", "#a463f2", "#97bbf5", "#9c6b4e", "#6cc5b0")
 """Ranks; they repeat after eight."""
 SIDE, GAP, TOP, LEFT, STEP = 132, 22, 46, 64, 64
 """Pixels: the side of a matrix of scores, the gap between two, the margins, a rank's name."""
@@ -100,8 +98,10 @@ def _legend(found: RingSchedule) -> str:
         + _text(LEFT + 15 + STEP * n, 35, f"rank {n}", "soft")
         for n in range(min(found.world, len(COLOURS)))
     ]
-    down = [_text(LEFT - 8, TOP + GAP + 12, "query", "soft end"),
-            _text(LEFT - 8, TOP + GAP + 28, "by key", "soft end")]  # fmt: skip
+    down = [
+        _text(LEFT - 8, TOP + GAP + 12, "query", "soft end"),
+        _text(LEFT - 8, TOP + GAP + 28, "by key", "soft end"),
+    ]
     return "".join((*keys, *down))
 
 

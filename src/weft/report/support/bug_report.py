@@ -20,9 +20,7 @@ What I did, what I expected, and what happened instead:
 def markdown(report: BugReport) -> str:
     """The report as a Markdown file, with a place for the user's words."""
     parts = [_HEAD, *_failure(report)]
-    sections = {
-        "Versions": report.versions, "Machine": report.machine, "Settings": report.settings,
-    }  # fmt: skip
+    sections = {"Versions": report.versions, "Machine": report.machine, "Settings": report.settings}
     parts += [f"## {title}\n\n{_table(facts)}\n" for title, facts in sections.items()]
     return "\n".join(parts)
 

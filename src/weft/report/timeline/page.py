@@ -73,7 +73,7 @@ def data(value: Timeline) -> dict[str, Any]:
         "kinds": list(kinds),
         "said": list(facts),
         "path": list(value.path),
-    }  # fmt: skip
+    }
 
 
 def _facts(facts: Any) -> str:

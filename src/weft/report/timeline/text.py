@@ -34,10 +34,7 @@ def view(value: Timeline) -> Iterator[Block]:
     path = ", ".join(f"{name} {_part(s, seconds)}" for name, s in value.critical[:_SHOWN])
     yield f"critical path: {path}", ""
     for gap in value.gaps[:_SHOWN]:
-        yield (
-            f"idle for {_time(gap.seconds)} at {_time(gap.start)}: {gap.why}",
-            "",
-        )
+        yield (f"idle for {_time(gap.seconds)} at {_time(gap.start)}: {gap.why}", "")
     for hint in value.hints[:_SHOWN]:
         yield said(value, hint.copy, hint.kernel, hint.seconds), "yellow"
         yield f"  {hint.why}", ""

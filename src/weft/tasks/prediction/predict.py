@@ -43,9 +43,11 @@ def gpus(text: str) -> tuple[str, ...]:
     named = [part.strip() for part in text.split(",") if part.strip()]
     if not named:
         raise ArgumentError(
-            "--on names no GPU", got=repr(text), allowed=f"names such as {models.names()[0]}",
+            "--on names no GPU",
+            got=repr(text),
+            allowed=f"names such as {models.names()[0]}",
             next="--on h200,a100",
-        )  # fmt: skip
+        )
     return tuple(dict.fromkeys(models.get(name).key for name in named))
 
 

@@ -18,9 +18,11 @@ from weft.torch_backend.patterns.nodes import alike, arguments, value_of
 
 SILUS = (F.silu,)
 ACTIVATIONS = {
-    F.gelu: "gelu", torch._C._nn.gelu: "gelu", F.silu: "silu",
+    F.gelu: "gelu",
+    torch._C._nn.gelu: "gelu",
+    F.silu: "silu",
     **dict.fromkeys(RELUS, "relu"),
-}  # fmt: skip
+}
 """Activations of products, by function."""
 
 

@@ -57,9 +57,11 @@ def own_loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def weft_step(
-    settings: TextSettings, vocabulary: int, device: torch.device,
+    settings: TextSettings,
+    vocabulary: int,
+    device: torch.device,
     group: TrainingGroup = TrainingGroup(),  # noqa: B008  a frozen value
-) -> TextStep:  # fmt: skip
+) -> TextStep:
     """The step on weft's kernels; gradients are limited inside of the update.
 
     That of one of several processes is not captured as a graph.

@@ -42,9 +42,11 @@ def climb(
 
 
 def _climb(
-    wanted: Sequence[Version], settings: Settings, device: torch.device,
+    wanted: Sequence[Version],
+    settings: Settings,
+    device: torch.device,
     progress: Callable[[str], None],
-) -> list[Reached]:  # fmt: skip
+) -> list[Reached]:
     reached: list[Reached] = []
     before: tuple[list[float], Weights] | None = None
     with of_torch(settings.precision):

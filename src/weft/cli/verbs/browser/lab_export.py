@@ -30,11 +30,11 @@ def run(
     Sources in Triton and Numba, and whole programs, run with your rights.
     """
     from weft.lab.exporting import export
-    from weft.lab.process import Worker
+    from weft.lab.process import LabWorker
 
     gpus = predict.gpus(on)
     wanted = list(export.jobs(names or []))
-    worker = Worker(limit=time_limit, memory=int(memory * 2**30))
+    worker = LabWorker(limit=time_limit, memory=int(memory * 2**30))
     try:
         made = export.export(
             folder, wanted, worker, device=f"sim:{gpus[0]}", gpus=gpus,

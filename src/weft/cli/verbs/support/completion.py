@@ -11,8 +11,7 @@ from weft.cli.completion import Shell, script
 
 
 def run(
-    shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")],
-    json: show.Json = False,
+    shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")], json: show.Json = False
 ) -> None:
     """Print the script that completes weft's commands, options, ops, ladders and devices.
 

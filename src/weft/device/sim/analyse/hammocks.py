@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import field
 
-from weft.device.sim.analyse.waits import (
-    is_arrival,
-    is_block_barrier,
-    is_warp_sync,
-    spin_heads,
-)
+from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, is_warp_sync, spin_heads
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from weft.device.base import Dim3
-from weft.device.sim.analyse import (
-    deferred_nan,
-    divergence,
-    hammocks,
-    special_copies,
-    validate,
-)
+from weft.device.sim.analyse import deferred_nan, divergence, hammocks, special_copies, validate
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import awaits_warpgroup, is_block_barrier, is_warp_sync
 from weft.ptx import isa

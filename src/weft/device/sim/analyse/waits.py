@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from weft.ptx.cfg import Graph
 from weft.ptx.isa import InstructionRow, decode
-from weft.ptx.isa.columns import (
-    Async,
-    AsyncStep,
-    Completion,
-    Control,
-    Participants,
-    Waits,
-)
+from weft.ptx.isa.columns import Async, AsyncStep, Completion, Control, Participants, Waits
 from weft.ptx.model import Instruction, Operand, Special
 
 _OF_A_WARP = (Participants.MASK, Participants.WARP, Participants.WARPGROUP)

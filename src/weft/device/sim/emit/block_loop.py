@@ -52,12 +52,7 @@ def emit_run(
     else:
         order.emit_turn(module, frames, waits=waits, clusters=clusters)
     occupy = partial(
-        _occupy,
-        frames=frames,
-        threads=threads,
-        together=together,
-        late=late,
-        order=order,
+        _occupy, frames=frames, threads=threads, together=together, late=late, order=order
     )
     if clusters:
         from weft.device.sim.emit.clusters import loop

@@ -18,18 +18,7 @@ from weft.device.sim.lane_sets import lane_bits, lanes_of, spread
 from weft.device.sim.layout import ContextFields
 from weft.ir import BITS, CONSTANT, Builder, IrFunction, IrModule, Val
 from weft.ptx.isa import llvm_type
-from weft.ptx.model import (
-    FloatImm,
-    Imm,
-    Instruction,
-    Not,
-    Operand,
-    Reg,
-    Sink,
-    Special,
-    Sym,
-    Vec,
-)
+from weft.ptx.model import FloatImm, Imm, Instruction, Not, Operand, Reg, Sink, Special, Sym, Vec
 
 PARAMETERS = [
     ("C", "ptr"), ("K", "ptr"), ("S", "ptr"), ("F", "ptr"), ("w", "i32"), ("state", "i32"),

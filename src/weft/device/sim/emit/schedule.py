@@ -9,17 +9,11 @@ from weft.device.sim.analyse.waits import is_arrival
 from weft.device.sim.emit.branches import Branches, Branching
 from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.emit.separation import retire
-from weft.device.sim.layout import (
-    FINISHED,
-    NOTHING_PENDING,
-    FrameFields,
-    WarpStatus,
-    WorkerFields,
-)
+from weft.device.sim.layout import FINISHED, NOTHING_PENDING, FrameFields, WarpStatus, WorkerFields
 from weft.ir import Val
 
 
-class Schedule(Branches):
+class WarpSchedule(Branches):
     """Branches, pending lanes and exits of a warp under emission."""
 
     def __init__(self, e: Branching) -> None:

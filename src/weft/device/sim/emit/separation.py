@@ -82,11 +82,7 @@ def emit(
         with b.loop(frames.warps) as w:
             frame = b.at(start, w.zext("i64") * frame_bytes)
             with b.when(w.ult(warp)):
-                b.either(
-                    ended,
-                    partial(end, frame),
-                    partial(wait, frame, outcome, passed=False),
-                )
+                b.either(ended, partial(end, frame), partial(wait, frame, outcome, passed=False))
             with b.when(w.ugt(warp) & phase.ne(0)):
                 wait(frame, phase, passed=True)
         frame = b.at(start, warp.zext("i64") * frame_bytes)

@@ -105,8 +105,10 @@ class Specials:
         if kind == "cluster_nctarank":
             return cluster_size(b, e.context)
         at = {
-            "x": ContextFields.CLUSTER_X, "y": ContextFields.CLUSTER_Y, "z": ContextFields.CLUSTER_Z
-        }[axis]  # fmt: skip
+            "x": ContextFields.CLUSTER_X,
+            "y": ContextFields.CLUSTER_Y,
+            "z": ContextFields.CLUSTER_Z,
+        }[axis]
         side = b.load("i32", 0, b.at(e.context, at), flags=CONSTANT)
         derived = {
             "clusterid": ("udiv", "ctaid"),

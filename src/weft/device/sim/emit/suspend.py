@@ -73,11 +73,7 @@ class Suspension:
         return names
 
     def suspend(
-        self,
-        names: set[str],
-        status: int | Val,
-        site: Val | None = None,
-        place: int | None = None,
+        self, names: set[str], status: int | Val, site: Val | None = None, place: int | None = None
     ) -> None:
         """Save the warp and return `status`; the code emitted next is where it resumes.
 

@@ -19,7 +19,7 @@ from weft.device.sim.emit import row_operations, strips
 from weft.device.sim.emit.block.round import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.operands import NOTHING, WarpOperands
-from weft.device.sim.emit.schedule import Schedule
+from weft.device.sim.emit.schedule import WarpSchedule
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
 from weft.device.sim.emit.wide_values import StripedRules, WideRules
@@ -76,7 +76,7 @@ class WarpEmitter(WarpOperands):
         self.windows = SiteWindows(self)
         self.wide = WideRules(self)
         self.striped = StripedRules(self)
-        self.schedule = Schedule(self)
+        self.schedule = WarpSchedule(self)
         if self.schedule.lockstep.used:
             self.windows.reserve_lasts(self.schedule)
         self.changes = ChangeRecorder(self, self.schedule.spin_heads)

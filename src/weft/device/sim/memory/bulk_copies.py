@@ -15,20 +15,20 @@ from dataclasses import replace
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import CLUSTER_SHIFT, ScheduleFields, SlotFields
+from weft.device.sim.layout import CLUSTER_SHIFT, ScheduleFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import (
     EVERYTHING,
     UNIT,
+    BulkReduction,
     Entries,
     PendingCopies,
-    Reduction,
     Transfer,
     add,
     land,
 )
-from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
+from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, in_frames, note_copied
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
@@ -74,12 +74,8 @@ class BulkCopies:
         return self.e.b.at(self.e.frame, self.at)
 
     def pending(self) -> Val:
-        """The block's list; a cluster has one, in the first block's frames."""
-        e, b = self.e, self.e.b
-        if e.program.clusters:
-            first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
-            return b.at(first, SlotFields.FRAMES + self.at)
-        return b.at(e.frames, self.at)
+        """The block's list."""
+        return in_frames(self.e, self.at)
 
     def _issuer(self) -> Val:
         """The number of the warp among those that share the list."""
@@ -112,9 +108,8 @@ class BulkCopies:
                     AccessKind.REDUCTION if reduction and effect.writes else AccessKind.of(effect)
                 )
                 access = MemoryAccess(
-                    ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits,
-                    masks=masks,
-                )  # fmt: skip
+                    ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits, masks=masks
+                )
                 self._range(access, lanes, data, b.at(data, 256 * i))
             else:
                 access = MemoryAccess(
@@ -265,14 +260,14 @@ def _tensor_entries(issued: list[Instruction]) -> Entries:
     return tensor_entries(issued)
 
 
-def _reduction(ins: Instruction) -> Reduction | None:
+def _reduction(ins: Instruction) -> BulkReduction | None:
     """`cp.reduce.async.bulk.TARGET....op{.noftz}.type`; None for a copy."""
     d = decode(ins)
     target = d.row.effects[0]
     if d.is_tensor or target.does is not Does.UPDATE:
         return None
     # `.add.noftz` has a row without a modifier for its operation.
-    return Reduction(d.operation or "add", d.type, target.state_space(d.words) == "shared")
+    return BulkReduction(d.operation or "add", d.type, target.state_space(d.words) == "shared")
 
 
 def _is_bulk(ins: Instruction) -> bool:

@@ -59,7 +59,7 @@ class Entries(NamedTuple):
         return b.at(b.at(pending, PendingCopies.HEADER), number.zext("i64") * self.nbytes)
 
 
-class Reduction(NamedTuple):
+class BulkReduction(NamedTuple):
     """The operation of a copy on its target's elements; `near` in shared memory."""
 
     op: str

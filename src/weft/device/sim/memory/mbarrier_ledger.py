@@ -64,12 +64,17 @@ class BarrierLedger:
         return self.e.b.at(self.e.frame, self.tested_at)
 
     def rows(self) -> Val:
-        """The ledger of the block; a cluster has one, in the first block's frames."""
-        e, b = self.e, self.e.b
-        if e.program.clusters:
-            first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
-            return b.at(first, SlotFields.FRAMES + self.at)
-        return b.at(e.frames, self.at)
+        """The ledger of the block."""
+        return in_frames(self.e, self.at)
+
+
+def in_frames(e: Accessing, at: int) -> Val:
+    """The place that all warps of a block share; a cluster has one, in its first block's frames."""
+    b = e.b
+    if e.program.clusters:
+        first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
+        return b.at(first, SlotFields.FRAMES + at)
+    return b.at(e.frames, at)
 
 
 def row_of(b: Builder, ledger: Val, barrier: Val, word: Val) -> Val:

@@ -37,7 +37,7 @@ Step = Callable[[Builder, Val, Val], tuple[Val, Val]]
 """(word, operand) -> (new word, the lane's result)."""
 
 
-def _settle(b: Builder, word: Val) -> Val:
+def _settle(word: Val) -> Val:
     """The next phase, if this one is complete."""
     done = (word & (BYTES | COUNT)).eq(0)
     begun = (word | BEGUN | ((word >> EXPECTED_AT) & COUNT)) ^ (1 << PHASE_AT)
@@ -60,7 +60,7 @@ def _inval(b: Builder, word: Val, unused: Val) -> tuple[Val, Val]:
 
 
 def _arrive(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
-    return _settle(b, word - count), word
+    return _settle(word - count), word
 
 
 def _arrive_added(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
@@ -73,7 +73,7 @@ def _arrive_no_complete(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
 
 
 def _arrive_drop(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
-    return _settle(b, word - count - (count << EXPECTED_AT)), word
+    return _settle(word - count - (count << EXPECTED_AT)), word
 
 
 def _arrive_drop_no_complete(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
@@ -81,7 +81,7 @@ def _arrive_drop_no_complete(b: Builder, word: Val, count: Val) -> tuple[Val, Va
 
 
 def _arrive_expect(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
-    return _settle(b, _expect(word, nbytes) - 1), word
+    return _settle(_expect(word, nbytes) - 1), word
 
 
 def _expect_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
@@ -89,12 +89,12 @@ def _expect_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
 
 
 def _arrive_drop_expect(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
-    return _settle(b, _expect(word, nbytes) - 1 - (1 << EXPECTED_AT)), word
+    return _settle(_expect(word, nbytes) - 1 - (1 << EXPECTED_AT)), word
 
 
 def completed(b: Builder, word: Val, nbytes: Val) -> Val:
     """The word after this number of bytes has arrived."""
-    return _settle(b, _expect(word, 0 - nbytes))
+    return _settle(_expect(word, 0 - nbytes))
 
 
 def _complete_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:

@@ -29,9 +29,7 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "cube", "acube")
 TYPES = ("f32", "s32", "u32", "b8", "b16", "b32", "b64", "s64", "u64")
 FUNCTIONS = ("plain", "level", "gradient", "gather_r", "gather_g", "gather_b", "gather_a")
 OUTSIDE = ("trap", "clamp", "zero")
-QUERIES = (
-    "width", "height", "depth", "array_size", "num_mipmap_levels", "normalized_coords",
-)  # fmt: skip
+QUERIES = ("width", "height", "depth", "array_size", "num_mipmap_levels", "normalized_coords")
 COORDINATES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 2, "a2d": 3, "cube": 3, "acube": 4}
 """Coordinates of a geometry, the layer included; PTX pads vectors of three to four."""
 GRADIENTS = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2, "cube": 3, "acube": 3}

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.device.sim.run import settings
-from weft.device.sim.run.launch import thread_count
+from weft.device.sim.run.host_threads import thread_count
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3

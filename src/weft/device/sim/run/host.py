@@ -8,7 +8,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from weft.device import jit
-from weft.device.sim.run.launch import thread_count
+from weft.device.sim.run.host_threads import thread_count
 
 _VECTORS = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "neon", "sve", "sve2")
 

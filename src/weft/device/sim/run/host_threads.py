@@ -19,6 +19,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
 
 
+def thread_count() -> int:
+    """Host threads a launch may use: WEFT_THREADS, or the cores this process may run on."""
+    threads = os.environ.get("WEFT_THREADS")
+    if threads and threads.isdigit() and int(threads) > 0:
+        return int(threads)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
 class _Thread:
     """One thread; between two tasks it is idle and any launch may take it."""
 

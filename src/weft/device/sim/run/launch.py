@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.device_runtime import ChildGrid
 from weft.device.sim.run.failures.deadlock_detection import PAUSE, Watch
-from weft.device.sim.run.host_threads import ThreadTasks
+from weft.device.sim.run.host_threads import ThreadTasks, thread_count
 from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.tiers.kernel_code import TieredCode
 from weft.device.time_limit import limited, within
@@ -41,17 +40,6 @@ SCHEDULED = "scheduled"
 
 SPARE_ROWS = 32
 """Room in the table of allocations for variables of template instances that come later."""
-
-
-def thread_count() -> int:
-    """Host threads a launch may use: WEFT_THREADS, or the cores this process may run on."""
-    threads = os.environ.get("WEFT_THREADS")
-    if threads and threads.isdigit() and int(threads) > 0:
-        return int(threads)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 class LaunchPlan:
@@ -375,9 +363,8 @@ class LaunchPlan:
                         arena.context[ContextFields.STOP // 8] = 1
                         tasks.wait()
             except BaseException:
-                arena.context[ContextFields.STOP // 8] = (
-                    1  # Ctrl-C: stop the workers, then propagate it
-                )
+                # Ctrl-C: stop the workers, then propagate it.
+                arena.context[ContextFields.STOP // 8] = 1
                 tasks.wait()
                 raise
         if not code.settled:

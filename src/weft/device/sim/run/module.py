@@ -152,12 +152,7 @@ class SimModule:
         ]
 
     def code(
-        self,
-        entry: str,
-        block: Dim3,
-        observer: Observer | None = None,
-        *,
-        scheduled: bool = False,
+        self, entry: str, block: Dim3, observer: Observer | None = None, *, scheduled: bool = False
     ) -> TieredCode:
         """Machine code of a kernel for one block size, with an observer's beside it.
 

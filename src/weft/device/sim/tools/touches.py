@@ -55,12 +55,7 @@ class TouchRecorder:
     """
 
     def __init__(
-        self,
-        address: int,
-        nbytes: int,
-        *,
-        reads: bool = False,
-        remembered: int = REMEMBERED,
+        self, address: int, nbytes: int, *, reads: bool = False, remembered: int = REMEMBERED
     ) -> None:
         self._reads, self._remembered = reads, remembered
         self.key = f"touches {remembered}" if reads else f"writes {remembered}"

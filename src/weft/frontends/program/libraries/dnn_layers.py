@@ -136,7 +136,9 @@ def _norm_backward(numbers: Numbers) -> int:
 
 
 OPERATIONS: dict[str, Callable[[Numbers], int]] = {
-    "pooling": _pooling, "pooling_backward": _pooling_backward,
-    "norm_inference": _norm_inference, "norm_training": _norm_training,
+    "pooling": _pooling,
+    "pooling_backward": _pooling_backward,
+    "norm_inference": _norm_inference,
+    "norm_training": _norm_training,
     "norm_backward": _norm_backward,
-}  # fmt: skip
+}

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.frontends.program.libraries.arrays import Array, memory, scalar, store, values, view
 
-_SUCCESS, _NOT_SUPPORTED = 0, 10
+_SUCCESS = 0
 _CSR, _CSC, _COO = 1, 2, 3
 _INDICES: dict[int, type[np.generic]] = {1: np.uint16, 2: np.int32, 3: np.int64}
 _BY_COLUMN = 1

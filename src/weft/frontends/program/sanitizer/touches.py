@@ -87,9 +87,11 @@ class Touches:
         )
         frees = {clash.one.name, clash.other.name} & set(FREES)
         kind = "free in flight" if frees else "data race"
-        what = "memory is freed that other work may still use" if frees else (
-            "work of two streams touches the same memory, in no order"
-        )  # fmt: skip
+        what = (
+            "memory is freed that other work may still use"
+            if frees
+            else "work of two streams touches the same memory, in no order"
+        )
         return Finding(
             kind, f"{kind}: {what}", "", accesses, 1, _FREE if frees else _STREAMS, place,
             clash.address,
@@ -138,7 +140,7 @@ class Touches:
         if touched.plan is None or index < 0:
             return self.of_host(verb, f"{touched.name} in {where}", touched.frames)
         sim = touched.plan.sim
-        ins = Decoder(sim, touched.plan.entry, touched.plan.config, Seen()).instruction(index)
+        ins = Decoder(sim, touched.plan.entry, touched.plan.config, Seen()).code[index]
         source = ins.loc.own if ins.loc is not None else None
         launch = self._places.of(touched.frames, kernel=touched.name)
         launched = f", launched at {launch}" if launch else ""

@@ -185,9 +185,11 @@ class ProgramSanitizer:
             spot = _whole(memory.address, memory.nbytes)
             for _, index, writes in find([touched], spot, writes=True):
                 place, address = self._place(memory.address), memory.address
-                self._report(self._touches.no_peer_access(
-                    touched, index, writes, (device, memory.device), place, address
-                ))  # fmt: skip
+                self._report(
+                    self._touches.no_peer_access(
+                        touched, index, writes, (device, memory.device), place, address
+                    )
+                )
 
     # ---- memory -----------------------------------------------------------------------------
     @answers(0)
@@ -266,9 +268,11 @@ class ProgramSanitizer:
                     frames = (instruction, *self._places.here())
                     verb = "write" if writes else "read"
                     host = self._touches.of_host(verb, "the host", frames)
-                    self._report(self._touches.host_race(
-                        touched, index, is_write, host, self._place(address), address
-                    ))  # fmt: skip
+                    self._report(
+                        self._touches.host_race(
+                            touched, index, is_write, host, self._place(address), address
+                        )
+                    )
                     break
 
     # ---- findings ---------------------------------------------------------------------------

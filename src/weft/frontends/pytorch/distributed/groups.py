@@ -47,15 +47,9 @@ def replacements() -> dict[Any, dict[str, Any]]:
         communicator.raise_failure()
         return done
 
-    shared = {
-        "destroy_process_group": destroy_process_group,
-        "ProcessGroupNCCL": ProcessGroupNCCL,
-    }
+    shared = {"destroy_process_group": destroy_process_group, "ProcessGroupNCCL": ProcessGroupNCCL}
     return {
-        dist: {
-            **shared,
-            "is_nccl_available": cuda.always(True),
-        },
+        dist: {**shared, "is_nccl_available": cuda.always(True)},
         distributed_c10d: {
             **shared,
             **reductions.options(),

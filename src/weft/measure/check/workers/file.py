@@ -16,7 +16,7 @@ from weft.measure.check import input_data, scheduled, sizes, subjects, user_file
 from weft.measure.check.check import chosen_seed, generator, judged
 from weft.measure.check.judge import repeat
 from weft.measure.check.subjects import Trial
-from weft.measure.check.workers.process import ForkServer, Worker
+from weft.measure.check.workers.process import CheckWorker, ForkServer
 from weft.measure.check.workers.remote import RemoteFile, RemoteSolution
 from weft.values.check import Outcome
 
@@ -61,21 +61,21 @@ def check_file(
     with (
         _unreadable(),
         contextlib.closing(ForkServer()) as forkserver,
-        contextlib.closing(Worker(forkserver, limit)) as reference,
+        contextlib.closing(CheckWorker(forkserver, limit)) as reference,
     ):
         progress(f"import {path.name}")
         file = RemoteFile(path, reference, trusted)
-        with contextlib.closing(Worker(forkserver, limit)) as importer:
+        with contextlib.closing(CheckWorker(forkserver, limit)) as importer:
             solutions = user_file.chosen(path, file.names(importer), only)
         for number, solution in solutions:
             # A new worker per solution: no state of one can reach another.
-            with contextlib.closing(Worker(forkserver, limit)) as worker:
+            with contextlib.closing(CheckWorker(forkserver, limit)) as worker:
                 yield _judged(file, worker, number, solution, used, device, progress, names)
 
 
 def _judged(
     file: RemoteFile,
-    worker: Worker,
+    worker: CheckWorker,
     number: int,
     solution: str,
     seed: int,

@@ -84,7 +84,7 @@ class ForkServer:
         return answer[0]
 
 
-class Worker:
+class CheckWorker:
     """A process that answers one request at a time."""
 
     def __init__(self, forkserver: ForkServer, limit: float) -> None:

@@ -18,7 +18,7 @@ from weft.measure.check import buffers
 from weft.measure.check.diagnosis import Cause
 from weft.measure.check.harness import Reference
 from weft.measure.check.runner import RunResult, Stored, SubjectArray
-from weft.measure.check.workers.process import NoAnswer, Raised, Worker, plain
+from weft.measure.check.workers.process import CheckWorker, NoAnswer, Raised, plain
 from weft.measure.dtypes import Array, Filling
 from weft.measure.op import ArraySpec, Case, Op
 
@@ -33,7 +33,7 @@ class RemoteFile:
              worker imports nothing else
     """
 
-    def __init__(self, path: Path, worker: Worker, trusted: Path | None = None) -> None:
+    def __init__(self, path: Path, worker: CheckWorker, trusted: Path | None = None) -> None:
         self.path, self._worker, self._trusted = trusted or path, worker, trusted
         self.asked: dict[str, Any] = {"path": str(path.absolute())}
         if trusted is not None:
@@ -42,7 +42,7 @@ class RemoteFile:
         with self._readable():
             self.ops = [_operation(row) for row in answer["ops"]]
 
-    def names(self, worker: Worker) -> list[tuple[str, Sequence[str]]]:
+    def names(self, worker: CheckWorker) -> list[tuple[str, Sequence[str]]]:
         """(operation, its solutions); with a trusted file, `worker` imports the solutions' file."""
         declared: list[tuple[str, Sequence[str]]] = [
             (op.name, solutions) for op, solutions in self.ops
@@ -147,7 +147,7 @@ class RemoteSolution:
     def __init__(
         self,
         file: RemoteFile,
-        worker: Worker,
+        worker: CheckWorker,
         number: int,
         solution: str,
         name: str,

@@ -12,14 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from weft.measure.profile.latency import (
-    WAITED,
-    WRITES,
-    issues,
-    needed,
-    registers,
-    slots_of,
-)
+from weft.measure.profile.latency import WAITED, WRITES, issues, needed, registers, slots_of
 from weft.measure.profile.prediction import constants as c
 from weft.measure.profile.prediction.contention import spin_clocks
 from weft.measure.profile.prediction.loops import pieces

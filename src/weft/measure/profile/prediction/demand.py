@@ -87,7 +87,7 @@ def demand(p: Profile, gpu: GpuModel, kept: float = 0.0) -> Demand:
     """
     p = assembled(p)
     once = 1.0 / p.launches
-    again = _again_whole(p, gpu) * once
+    again = _again_whole(p) * once
     read, written = _distinct(p, once * (1.0 - kept), whole=True)
     return _demand(p, gpu, once, (read, written), again, p.launches)
 
@@ -153,9 +153,8 @@ def _demand(
     if "atomics" in units:
         units["atomics"] = max(units["atomics"], slice_seconds(p) * scale)
     units[PARTIAL] = partial_seconds(p, gpu) * scale
-    fetched = 32.0 * scale * sum(
-        floor.l2_sectors(a) for a in floor.accesses(p, "global") if a.kind in floor.READS
-    )  # fmt: skip
+    reads = (a for a in floor.accesses(p, "global") if a.kind in floor.READS)
+    fetched = 32.0 * scale * sum(map(floor.l2_sectors, reads))
     share = units["DRAM"] and gpu.memory_gb_per_s * 1e9 / used
     memory = Memory(min(1.0, read / fetched) if fetched else 0.0, share or ALONE_BYTES)
     waited = chain(p, memory, blocks / scale, whole)
@@ -219,7 +218,7 @@ def _distinct(p: Profile, scale: float, *, whole: bool) -> tuple[float, float]:
     return sum(scaled(a, a.read) for a in p.arrays), sum(scaled(a, a.written) for a in p.arrays)
 
 
-def _again_whole(p: Profile, gpu: GpuModel) -> float:
+def _again_whole(p: Profile) -> float:
     """Bytes that L2 reads again, as the model of a profile has it."""
     return max(0.0, p.totals["sim:dram__bytes_read.sum"] - sum(a.read for a in p.arrays))
 

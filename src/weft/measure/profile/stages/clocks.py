@@ -115,7 +115,7 @@ class Clocks:
         elif kind in (EventKind.COPY, EventKind.AFTER):
             self._fill(one, warp)
         elif kind is EventKind.ARRIVE:
-            self._arrive(one, warp, self.now[warp])
+            self._arrive(one, self.now[warp])
         elif kind in (EventKind.READ, EventKind.PRODUCT):
             self._read(one, warp)
         elif kind is EventKind.COMMIT:
@@ -154,7 +154,7 @@ class Clocks:
             for warp in self._waiting.pop(key, []):
                 self._go_on(self._trace.warps[warp][self._next[warp] - 1], warp, key)
 
-    def _arrive(self, one: Resolved, warp: Warp, clock: float) -> None:
+    def _arrive(self, one: Resolved, clock: float) -> None:
         assert one.phase is not None
         if one.event.barrier >> CLUSTER_SHIFT != one.event.rank:
             clock += PEER_CLOCKS
@@ -185,7 +185,7 @@ class Clocks:
             use.issued = min(use.issued, issued)
             use.nbytes += moved(copy)
         if one.event.kind is EventKind.AFTER:
-            self._arrive(one, warp, there)
+            self._arrive(one, there)
         else:
             self._complete(one.phase, there)
 

@@ -28,7 +28,7 @@ def rule(op: str, call: Callable[..., Any], declared: str | Rule) -> Rule:
 
 
 def _leading(call: Callable[..., Any], size: int, dims: Any, args: Any) -> tuple[Any, Any]:
-    """Puts the batch in front as one more dimension: for elementwise and row-wise ops."""
+    """Put the batch in front as one more dimension: for elementwise and row-wise ops."""
 
     def front(value: Any, dim: int | None) -> Any:
         if not isinstance(value, torch.Tensor):

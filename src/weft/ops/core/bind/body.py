@@ -137,8 +137,10 @@ def _results(
             allowed=f"{len(written)} ({', '.join(written)}) for {kernel.packer.signature()}",
             next="const pointers are arguments; one that is written in place is `Tensor(a!) y`",
         )
-    return {n: t.dtypes[0] if (t := written[n]) and t.dtypes else ""
-            for n in _ordered(schema, list(written))}  # fmt: skip
+    return {
+        n: t.dtypes[0] if (t := written[n]) and t.dtypes else ""
+        for n in _ordered(schema, list(written))
+    }
 
 
 def _fits(op: str, schema: Schema, types: Mapping[str, CType | None]) -> None:

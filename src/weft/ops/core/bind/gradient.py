@@ -51,7 +51,7 @@ def _completed(op: str, body: Body, formula: Formula) -> Formula:
 
 
 def _by_name(op: str, body: Body, formula: Formula, kept: Sequence[str]) -> Derivative:
-    """Saves arguments and results, which the formula accesses by name."""
+    """Save arguments and results, which the formula accesses by name."""
 
     def setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
         values = body.schema.bind(inputs, keyword_only_inputs or {})

@@ -16,7 +16,7 @@ Rule = Callable[[Mapping[str, Any]], Any]
 
 
 def rule(what: str, declared: Any, names: Iterable[str]) -> Rule:
-    """Compiles a rule. Unknown names raise now, not at the first call.
+    """Compile a rule. Unknown names raise now, not at the first call.
 
     what  the name of the rule in messages, e.g. "mine::square: grid"
     """

@@ -57,7 +57,7 @@ class Schema:
 
 
 def parse(op: str, text: str) -> Schema:
-    """Parses a schema in torch's notation."""
+    """Parse a schema in torch's notation."""
     try:
         parsed = torch._C.parse_schema(f"{op}{text}")
     except RuntimeError as error:

@@ -88,7 +88,7 @@ class Signature:
 
 
 def read(op: str, text: str) -> Signature | None:
-    """Parses a signature; None for torch's notation, which has no colons."""
+    """Parse a signature; None for torch's notation, which has no colons."""
     if ":" not in text:
         return None
     takes, _, gives = text.partition("->")
@@ -138,7 +138,7 @@ def _agree(signature: Signature, kernel: Kernel) -> None:
 
 
 def _folded(shape: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """Merges leading dimensions to reach a rank; a number becomes an array of one."""
+    """Merge leading dimensions to reach a rank; a number becomes an array of one."""
     if len(shape) < rank:
         return (1,) * (rank - len(shape)) + shape
     front = len(shape) - rank + 1

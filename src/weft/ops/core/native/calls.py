@@ -18,7 +18,7 @@ Source = tuple[Any, int]
 
 
 def unknown(*args: Any) -> Any:
-    """Refuses a call."""
+    """Refuse a call."""
     return NotImplemented
 
 
@@ -36,11 +36,7 @@ class Calls:
         self.call: Callable[..., Any] = unknown
 
     def learn(
-        self,
-        entry: Any,
-        args: Sequence[Any],
-        inputs: Sequence[int],
-        source: Source | None = None,
+        self, entry: Any, args: Sequence[Any], inputs: Sequence[int], source: Source | None = None
     ) -> None:
         """Keep a plan, an entry of `function.py`, for calls with arguments like these.
 

@@ -34,10 +34,12 @@ def configure(module: Any) -> None:
         driver.library(),
     )
     module.configure(
-        machine.address(library.cuLaunchKernelEx), exchange.work_stream,
-        machine.address(library.cuStreamIsCapturing), ctypes.addressof(pending.ring),
+        machine.address(library.cuLaunchKernelEx),
+        exchange.work_stream,
+        machine.address(library.cuStreamIsCapturing),
+        ctypes.addressof(pending.ring),
         pending.RECORDED,
-    )  # fmt: skip
+    )
 
 
 class Entry(Protocol):

@@ -18,12 +18,7 @@ from weft.ops.families.attention.boxes import SLAB, operand_map
 from weft.ops.families.attention.direct_model import DirectTile
 from weft.ops.families.attention.forward_job import AttentionJob
 from weft.ops.families.attention.model import ForwardTile, Fp32Tile
-from weft.ops.families.attention.problem import (
-    EXPRESSION,
-    AttentionOperands,
-    Problem,
-    problem_of,
-)
+from weft.ops.families.attention.problem import EXPRESSION, AttentionOperands, Problem, problem_of
 from weft.ops.families.attention.ring_model import RingTile
 
 FewQueriesTile = ForwardTile | DirectTile | RingTile
@@ -132,11 +127,7 @@ def _of_tiles(
 
 
 def _shared_queries(
-    job: AttentionJob,
-    tile: FewQueriesTile,
-    grid: _Grid,
-    gpu: Target,
-    plan: Callable[..., Plan],
+    job: AttentionJob, tile: FewQueriesTile, grid: _Grid, gpu: Target, plan: Callable[..., Plan]
 ) -> list[Candidate]:
     """A tile with parts of the keys in blocks, and in the blocks of a cluster."""
     p, (tiles, parts, _) = job.problem, grid
@@ -198,7 +189,7 @@ def _plan_half(job: AttentionJob, tile: ForwardTile, grid: _Grid, gpu: Target) -
     last = p.random if job.pages is None else job.pages.arguments
     return _plan(
         job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, last, tile.clustered
-    )  # fmt: skip
+    )
 
 
 def _split(tile: FewQueriesTile, grid: _Grid) -> str:
@@ -215,7 +206,7 @@ def _plan_direct(job: AttentionJob, tile: DirectTile, grid: _Grid, gpu: Target) 
     last = () if job.pages is None else job.pages.arguments
     return _plan(
         job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, last, tile.clustered
-    )  # fmt: skip
+    )
 
 
 def _plan_rings(job: AttentionJob, tile: RingTile, grid: _Grid, gpu: Target) -> Plan:
@@ -232,7 +223,7 @@ def _plan_rings(job: AttentionJob, tile: RingTile, grid: _Grid, gpu: Target) -> 
     given = (job.q.pointer, k, v, p.mask_pointer, job.out, job.lse)
     return _plan(
         job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, (), tile.clustered, given
-    )  # fmt: skip
+    )
 
 
 def _plan_fp32(job: AttentionJob, tile: Fp32Tile, grid: _Grid, gpu: Target) -> Plan:

@@ -8,20 +8,14 @@ the share of the peak rate of tensor cores (of FP32 units for float32) in a full
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED, SM_READ_BANDWIDTH
 from weft.ops.core.target import Target
-from weft.ops.families.attention.problem import (
-    EXPRESSION,
-    FREE,
-    HEADS,
-    UNIFORM,
-    WINDOW,
-    Problem,
-)
+from weft.ops.families.attention.problem import EXPRESSION, FREE, HEADS, UNIFORM, WINDOW, Problem
 
 RESIDENT = 2
 """Blocks that an SM holds of most kernels."""
@@ -157,11 +151,7 @@ SHARED_READ_BANDWIDTH = 45e9
 """Bytes per second that an SM reads for such blocks."""
 
 
-def _tile(queries: int, keys: int, resident: int, reach: float, warps: int = 4, stages: int = 2,
-          causal_reach: float = 0.0) -> ForwardTile:  # fmt: skip
-    return ForwardTile(queries, keys, warps, stages, resident, reach, causal_reach)
-
-
+_tile = functools.partial(ForwardTile, warps=4, stages=2)
 FORWARD_TILES = {
     16: (
         _tile(queries=64, keys=64, resident=4, reach=0.09),

@@ -112,8 +112,7 @@ def _check_scale(which: str, scale: Any, shape: Any) -> None:
     if shape is None:
         if scale is not None:
             raise ArgumentError(
-                f"{which} is given for keys and values that are not int8",
-                allowed="None",
+                f"{which} is given for keys and values that are not int8", allowed="None"
             )
     elif scale is None or scale.dtype is not torch.float32 or scale.shape != shape:
         raise ArgumentError(

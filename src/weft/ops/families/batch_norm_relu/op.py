@@ -161,9 +161,10 @@ def _fake_backward(
     dtype = next((w.dtype for w in (weight, bias) if w is not None), torch.float32)
     shape = x.shape[1:2] if weights else (0,)
     return (
-        result_like(x), result_like(x) if residual else x.new_empty((0,)),
+        result_like(x),
+        result_like(x) if residual else x.new_empty((0,)),
         *(x.new_empty(shape, dtype=dtype) for _ in range(2)),
-    )  # fmt: skip
+    )
 
 
 DEFINITIONS = (

@@ -24,8 +24,7 @@ def numbers(
         return padding  # type: ignore[no-any-return]
     if padding not in WORDS:
         raise ArgumentError(
-            f"weft.ops.{name}: unknown padding {padding!r}",
-            allowed='numbers, "valid", "same"',
+            f"weft.ops.{name}: unknown padding {padding!r}", allowed='numbers, "valid", "same"'
         )
     if padding == "valid":
         return 0

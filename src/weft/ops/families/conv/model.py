@@ -156,25 +156,28 @@ _64X64 = TensorTile(bm=64, bn=64, stage=128, wm=32, wn=32, stages=3, resident=4)
 _32X32 = TensorTile(bm=32, bn=32, stage=64, wm=16, wn=16, stages=4, resident=8)
 TENSOR_TILES = (
     _128X256.rated(0.46, stream_reach=0.41),
-    TensorTile(bm=256, bn=128, stage=128, wm=64, wn=64, stages=3, resident=1, reach=0.44,
-               stream_reach=0.36),
+    TensorTile(
+        bm=256, bn=128, stage=128, wm=64, wn=64, stages=3, resident=1, reach=0.44, stream_reach=0.36
+    ),
     _128X128._replace(stage=128).rated(0.36),
     _128X64.rated(0.38, stream_reach=0.31),
     _64X128.rated(0.39, stream_reach=0.34),
     _64X64.rated(0.30, stream_reach=0.28),
-    TensorTile(bm=128, bn=32, stage=64, wm=32, wn=32, stages=4, resident=4, reach=0.30,
-               stream_reach=0.22),
+    TensorTile(
+        bm=128, bn=32, stage=64, wm=32, wn=32, stages=4, resident=4, reach=0.30, stream_reach=0.22
+    ),
     _32X32.rated(0.08, stream_reach=0.07),
-)  # fmt: skip
+)
 """Pixels and channels of the forward pass and of the backward pass to the data."""
 TENSOR_WEIGHT_TILES = (
     _128X256._replace(stage=64).rated(0.28, stream_reach=0.28),
     _128X128.rated(0.29, stream_reach=0.28),
     _64X128._replace(stage=64).rated(0.21),
     _64X64._replace(stage=64).rated(0.15),
-    TensorTile(bm=32, bn=64, stage=32, wm=16, wn=32, stages=3, resident=6, reach=0.08,
-               stream_reach=0.07),
-)  # fmt: skip
+    TensorTile(
+        bm=32, bn=64, stage=32, wm=16, wn=32, stages=3, resident=6, reach=0.08, stream_reach=0.07
+    ),
+)
 """Filters, and taps and channels, of the backward pass to the weight."""
 TAPS_TILES = (
     TensorTile(bm=256, bn=128, stage=64, wm=64, wn=64, stages=4, resident=1, reach=0.37),
@@ -220,8 +223,9 @@ class Pointwise(NamedTuple):
 
 POINTWISE = Pointwise(transposed_rate=0.65, l2_rate=0.93, store=1e-6)
 WARPGROUP_WEIGHT_TILES = (
-    WARPGROUP_TILES[0]._replace(reach=0.42), WARPGROUP_TILES[1]._replace(reach=0.52)
-)  # fmt: skip
+    WARPGROUP_TILES[0]._replace(reach=0.42),
+    WARPGROUP_TILES[1]._replace(reach=0.52),
+)
 """Channels of dy, and taps and channels of x. One warpgroup that finds the places of all taps is
 slower than its products."""
 

@@ -120,8 +120,10 @@ def _fake_training(
     return x.new_empty(p.out), *statistics, x.new_empty(p.conv)
 
 
-_SCHEMA = ("(Tensor input, Tensor weight, Tensor? bias, {norm}Tensor? bn_weight{none}, "
-           "Tensor? bn_bias{none}, int[2] padding{zero}")  # fmt: skip
+_SCHEMA = (
+    "(Tensor input, Tensor weight, Tensor? bias, {norm}Tensor? bn_weight{none}, "
+    "Tensor? bn_bias{none}, int[2] padding{zero}"
+)
 _FORWARD = (
     Definition(
         name=NAME,

@@ -63,8 +63,10 @@ def check(row: ElementwiseOp, *args: Any) -> None:
     if row.condition and args[0].dtype is not torch.bool:
         raise ArgumentError(
             f"weft.ops.{row.name}: 'condition' must be boolean",
-            got=str(args[0].dtype), allowed="torch.bool", next="compare it: condition != 0",
-        )  # fmt: skip
+            got=str(args[0].dtype),
+            allowed="torch.bool",
+            next="compare it: condition != 0",
+        )
     tensors = _tensors(row, args)
     try:
         torch.broadcast_shapes(*(t.shape for t in tensors))

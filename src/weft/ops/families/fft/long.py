@@ -281,7 +281,7 @@ def _convolved(rows: Rows, matrix: Matrix, work: Workspace) -> None:
 
 
 def _filtered(z: WorkspaceTensor, n: int, matrix: Matrix) -> Step:
-    """Transforms rows, multiplies them by the spectrum of the chirp and transforms them back."""
+    """Transform rows, multiply them by the spectrum of the chirp and transform them back."""
     made = stages(matrix.columns)[0]
     back = made.reversed()
     place = room(made, 1, False, False)

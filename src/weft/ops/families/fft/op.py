@@ -107,8 +107,7 @@ def _check(
     check_dtype(name, "input", x, allowed, next=f"convert it: input.{wanted}")
     if norm is not None and norm not in NORMS:
         raise ArgumentError(
-            f"weft.ops.{name}: norm is {norm!r}",
-            allowed=", ".join(map(repr, NORMS)),
+            f"weft.ops.{name}: norm is {norm!r}", allowed=", ".join(map(repr, NORMS))
         )
     rank = x.dim()
     for dim in dims:

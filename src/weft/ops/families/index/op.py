@@ -18,11 +18,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout
 from weft.ops.families.index import gather, scatter
-from weft.ops.families.index.arguments import (
-    check_gather,
-    check_index_select,
-    check_scatter_add,
-)
+from weft.ops.families.index.arguments import check_gather, check_index_select, check_scatter_add
 from weft.ops.families.index.model import LEAST_SORTED
 from weft.ops.families.index.sums import by_sort, is_sorted, summed
 from weft.ops.families.index.walk import full
@@ -160,7 +156,7 @@ def _batched_sum(
 
 
 def _sorting(op: Callable[..., Any]) -> Callable[..., Any]:
-    """Sends deterministic sums of many positions in few lines to the ops that sort them."""
+    """Send deterministic sums of many positions in few lines to the ops that sort them."""
     keys, sums = library.call("scatter_keys"), library.call("scatter_by_keys")
 
     def redirected(input: Any, dim: int, index: Any, src: Any, deterministic: bool) -> Any:
@@ -180,7 +176,7 @@ _OUT_OF_RANGE = """An index that is out of range fails an assertion of the kerne
 
 
 def _public(op: str, doc: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Returns a decorator: a function of the library that calls `op`."""
+    """Return a decorator: a function of the library that calls `op`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         function.__doc__ = doc

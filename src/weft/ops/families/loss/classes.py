@@ -193,6 +193,5 @@ def check(
 def check_reduction(name: str, reduction: str) -> None:
     if reduction not in REDUCTIONS:
         raise ArgumentError(
-            f"weft.ops.{name}: reduction is {reduction!r}",
-            allowed=", ".join(map(repr, REDUCTIONS)),
+            f"weft.ops.{name}: reduction is {reduction!r}", allowed=", ".join(map(repr, REDUCTIONS))
         )

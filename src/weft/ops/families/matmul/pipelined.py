@@ -34,8 +34,10 @@ SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
 
 _KINDS = {kind.name: kind for kind in TYPES}
 ELEMENTS = {
-    torch.float16: _KINDS["f16"], torch.bfloat16: _KINDS["bf16"], torch.float32: _KINDS["tf32"],
-}  # fmt: skip
+    torch.float16: _KINDS["f16"],
+    torch.bfloat16: _KINDS["bf16"],
+    torch.float32: _KINDS["tf32"],
+}
 """Types of tensor maps. Copies round float32 to tf32, to the nearest; tensor cores would cut it."""
 
 
@@ -174,11 +176,12 @@ def operand_maps(
     boxes = [(deep, rows if side.k_major else 64, 1) for rows in (along, extent % along or along)]
     strides = (kind.size * pitch, kind.size * batch)
     whole, edge = (
-        Map(x.pointer, MapRequest(
-            kind, 0, sizes, strides, (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128,
-        ))
+        Map(
+            x.pointer,
+            MapRequest(kind, 0, sizes, strides, (1, 1, 1), box, swizzle=SWIZZLE_128, l2=L2_128),
+        )
         for box in boxes
-    )  # fmt: skip
+    )
     return whole, edge
 
 

@@ -65,8 +65,10 @@ def _both(product: Candidate, sums: Candidate) -> Plan:
     first, second = product.build(), sums.build()
     scratch = INPUTS + OUTPUTS
     more = scratch + len(first.scratch)
-    steps = [_renumbered(s, {INPUTS + 1 + i: scratch + i for i in range(len(first.scratch))})
-             for s in first.steps]  # fmt: skip
+    steps = [
+        _renumbered(s, {INPUTS + 1 + i: scratch + i for i in range(len(first.scratch))})
+        for s in first.steps
+    ]
     numbers = {1: SUMS.number} | {2 + i: more + i for i in range(len(second.scratch))}
     steps += [_renumbered(s, numbers) for s in second.steps]
     return Plan(tuple(steps), (*first.outputs, *second.outputs), (*first.scratch, *second.scratch))

@@ -75,10 +75,11 @@ def _check_scale(name: str, scale: Any, allowed: list[tuple[int, int]]) -> None:
         raise ArgumentError(
             f"weft.ops.scaled_mm: {name} has a shape of no scaling",
             got=str(list(scale.shape)),
-            allowed="one element, " + ", ".join(str(list(shape)) for shape in allowed)
+            allowed="one element, "
+            + ", ".join(str(list(shape)) for shape in allowed)
             + ": of the operand, of rows"
             + (", of 1 x 128 and of 128 x 128 blocks" if len(allowed) > 1 else ""),
-        )  # fmt: skip
+        )
 
 
 def _fake(

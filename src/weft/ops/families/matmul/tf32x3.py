@@ -160,8 +160,10 @@ def _chunk(p: Product, along: str, begin: int, each: int) -> _Chunk:
     """`each` rows, columns or terms from `begin` on; terms are added to the results before."""
     size = min(each, getattr(p, along) - begin)
     a_step, b_step, c_step = {
-        "m": (p.a.along, 0, p.row_c), "n": (0, p.b.along, p.column_c), "k": (p.a.k, p.b.k, 0),
-    }[along]  # fmt: skip
+        "m": (p.a.along, 0, p.row_c),
+        "n": (0, p.b.along, p.column_c),
+        "k": (p.a.k, p.b.k, 0),
+    }[along]
     a, b = (_moved(x, begin * step) for x, step in ((p.a, a_step), (p.b, b_step)))
     part = replace(p, **{along: size}, a=a, b=b)
     if along == "k" and begin:

@@ -66,10 +66,7 @@ def _apply_plan(made: Channels) -> Plan:
 
 
 def apply_step(
-    made: Channels,
-    inputs: Sequence[Pointer | None],
-    statistics: torch.dtype,
-    weight: torch.dtype,
+    made: Channels, inputs: Sequence[Pointer | None], statistics: torch.dtype, weight: torch.dtype
 ) -> Step:
     """The launch that normalises; `inputs` are the tensor, its statistics and weights."""
     kernel = made.kernel("channels.cu", "apply", statistics, weight)

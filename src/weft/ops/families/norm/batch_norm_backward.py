@@ -63,15 +63,7 @@ def _plan(made: Channels) -> Plan:
         steps.append(made.step(kernel, parts, *args))
     batch, to = [str(training).lower()], made.folded()
     kernel = to.kernel("channels_backward.cu", "gradient", statistics, weight, last=batch)
-    args = (
-        *inputs,
-        w,
-        made.extra(0),
-        made.output(0),
-        to.shape(to.writing),
-        float(made.size),
-        eps,
-    )
+    args = (*inputs, w, made.extra(0), made.output(0), to.shape(to.writing), float(made.size), eps)
     steps.append(to.step(kernel, to.writing, *args))
     sums = Buffer((made.channels, 2), torch.float32)
     return made.plan(*steps, scratch=(sums, *scratch))

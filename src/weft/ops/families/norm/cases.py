@@ -156,11 +156,13 @@ _GROUP = Case(
     shared=True,
 )
 _INSTANCE = Case(
-    "instance_norm", _instance,
+    "instance_norm",
+    _instance,
     lambda x, w, b: functional.instance_norm(x, weight=w, bias=b),
     weft=lambda x, w, b: library.call("instance_norm")(x, weight=w, bias=b),
-    depth=_length, shared=True,
-)  # fmt: skip
+    depth=_length,
+    shared=True,
+)
 _RESPONSES = Case("local_response_norm", _responses, functional.local_response_norm, roundings=8)
 _ALL = (_LAYER, _RMS, _ADD, _BATCH, _GROUP, _INSTANCE, _RESPONSES)
 CASES = (

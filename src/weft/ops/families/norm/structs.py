@@ -14,9 +14,10 @@ class ChannelShape(Struct):
 
     channels: Annotated[Int, "FLAT and RAGGED: columns"]
     inner: Annotated[
-        Int, "vectors from a channel to its next; FLAT: 1, or elements of the last row; "
-        "RAGGED: of a plane, at the most"
-    ]  # fmt: skip
+        Int,
+        "vectors from a channel to its next; FLAT: 1, or elements of the last row; "
+        "RAGGED: of a plane, at the most",
+    ]
     count: Annotated[Int, "vectors of a channel; FLAT: rows"]
     width: Annotated[Int, "a power of two; without FLAT: 1"]
     parts: Int

@@ -77,11 +77,13 @@ def _candidates(request: Request) -> list[Candidate]:
     products = scaled.candidates(Request("scaled_mm", tensors, options, request.target))
     return [
         Candidate(
-            c.name, best.cost + c.cost, f"{c.why}; quantised by {best.name}",
+            c.name,
+            best.cost + c.cost,
+            f"{c.why}; quantised by {best.name}",
             functools.partial(_plan, outputs, (rows, k), best, c),
         )
         for c in products
-    ]  # fmt: skip
+    ]
 
 
 def _transposed(x: Layout) -> Layout:

@@ -38,12 +38,13 @@ def candidates(job: QuantisedJob, request: Request) -> list[Candidate]:
     found = sorted(candidates_of(product, request), key=lambda c: c.cost)[:MOST]
     return [
         Candidate(
-            f"dequantised, {c.name}", before + c.cost,
+            f"dequantised, {c.name}",
+            before + c.cost,
             f"{weight.size:,} bytes converted first; {c.why}",
             functools.partial(_plan, weight, job.dtype, to, len(job.steps), c),
         )
         for c in found
-    ]  # fmt: skip
+    ]
 
 
 def _plan(
@@ -74,6 +75,4 @@ def op_candidates(request: Request) -> list[Candidate]:
     seconds = model.dequantise_time(weight, dtype, request.target)
     why = f"{weight.size:,} bytes"
     to = Pointer(len(request.inputs))
-    return [
-        Candidate("each", seconds, why, lambda: Plan((step(weight, dtype, to),), (out,))),
-    ]
+    return [Candidate("each", seconds, why, lambda: Plan((step(weight, dtype, to),), (out,)))]

@@ -116,8 +116,9 @@ def _fake_like(x: Any) -> Any:
     return x.new_empty_strided(made.shape, made.steps)
 
 
-def _fake_split(qkv: Any, cos: Any, sin: Any, heads: int, kv_heads: int | None = None,
-                interleaved: bool = False) -> Any:  # fmt: skip
+def _fake_split(
+    qkv: Any, cos: Any, sin: Any, heads: int, kv_heads: int | None = None, interleaved: bool = False
+) -> Any:
     counts = plans.head_counts(heads, kv_heads)
     batch, positions, width = qkv.shape
     return tuple(qkv.new_empty((batch, n, positions, width // sum(counts))) for n in counts)

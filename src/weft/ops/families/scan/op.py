@@ -20,10 +20,7 @@ from weft.ops.families.scan.candidates import ROWS, WIDENED, candidates, output
 
 def _check(name: str, x: Any, dim: int, op: str) -> None:
     if op not in ROWS:
-        raise ArgumentError(
-            f"weft.ops.{name}: op is {op!r}",
-            allowed=", ".join(map(repr, ROWS)),
-        )
+        raise ArgumentError(f"weft.ops.{name}: op is {op!r}", allowed=", ".join(map(repr, ROWS)))
     allowed = [d for d in source.CTYPES if ROWS[op].wide or d not in WIDENED]
     check_dtype(name, "x", x, allowed)
     check_dim(name, max(x.dim(), 1), dim)

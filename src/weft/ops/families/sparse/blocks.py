@@ -19,14 +19,10 @@ from weft.ops.families.sparse.indices import (
     OUT,
     check_product,
     refuse_gradient_of_values,
+    save_matrix,
     transposed,
 )
-from weft.ops.families.sparse.model import (
-    FLOAT_COLUMNS,
-    FLOAT_ROWS,
-    FLOAT_STAGES,
-    HalfBlockTile,
-)
+from weft.ops.families.sparse.model import FLOAT_COLUMNS, FLOAT_ROWS, FLOAT_STAGES, HalfBlockTile
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 SIZES = (16, 32, 64, 128)
@@ -97,12 +93,6 @@ def _check(crow_indices: Any, col_indices: Any, values: Any, dense: Any) -> None
         )
 
 
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    crow, col, values, dense = inputs
-    ctx.save_for_backward(crow, col, values)
-    ctx.inner = dense.shape[0]
-
-
 def _backward(ctx: Any, grad: Any) -> Any:
     refuse_gradient_of_values("block_sparse_mm", ctx.needs_input_grad[2])
     crow, col, values = ctx.saved_tensors
@@ -128,7 +118,7 @@ DEFINITIONS = (
         ),
         candidates=_candidates,
         check=_check,
-        setup=_setup,
+        setup=save_matrix,
         backward=_backward,
         autocast=None,
         traceable=False,

@@ -23,6 +23,7 @@ from weft.ops.families.sparse.indices import (
     VALUES,
     check_product,
     refuse_gradient_of_values,
+    save_matrix,
     transposed,
 )
 from weft.ops.families.sparse.model import CSR_LONG, CSR_ROWS, CSR_WARPS
@@ -79,12 +80,6 @@ def _check(crow_indices: Any, col_indices: Any, values: Any, dense: Any) -> None
     check_product("csr_mm", crow_indices, col_indices, values, dense, DTYPES, 1)
 
 
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    crow, col, values, dense = inputs
-    ctx.save_for_backward(crow, col, values)
-    ctx.inner = dense.shape[0]
-
-
 def _backward(ctx: Any, grad: Any) -> Any:
     refuse_gradient_of_values("csr_mm", ctx.needs_input_grad[2])
     crow, col, values = ctx.saved_tensors
@@ -108,7 +103,7 @@ DEFINITIONS = (
         ),
         candidates=_candidates,
         check=_check,
-        setup=_setup,
+        setup=save_matrix,
         backward=_backward,
         autocast=None,
         traceable=False,

@@ -50,6 +50,13 @@ def check_product(
         )
 
 
+def save_matrix(ctx: Any, inputs: Any, output: Any) -> None:
+    """Save a sparse matrix, and the rows of the dense one, for the backward pass."""
+    crow, col, values, dense = inputs
+    ctx.save_for_backward(crow, col, values)
+    ctx.inner = dense.shape[0]
+
+
 def refuse_gradient_of_values(op: str, wanted: bool) -> None:
     """Raise if the gradient of the sparse matrix is wanted."""
     if wanted:

@@ -5,6 +5,4 @@ from __future__ import annotations
 from weft.ops.families.sparse import blocks, csr, linear, places
 
 GROUP = "products"
-DEFINITIONS = (
-    *blocks.DEFINITIONS, *csr.DEFINITIONS, *linear.DEFINITIONS, *places.DEFINITIONS,
-)  # fmt: skip
+DEFINITIONS = (*blocks.DEFINITIONS, *csr.DEFINITIONS, *linear.DEFINITIONS, *places.DEFINITIONS)

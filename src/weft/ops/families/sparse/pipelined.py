@@ -63,9 +63,11 @@ def plan(call: SparseCall, tile: SparsePipelinedTile, stages: int, gpu: Target) 
         *operand_maps(
             ELEMENTS[call.out.dtype], product.b, side, size.rows, product, tile.bn // tile.cluster
         ),
-        _metadata_map(metadata, size.features, size.k), bias, Pointer(OUT),
+        _metadata_map(metadata, size.features, size.k),
+        bias,
+        Pointer(OUT),
         product.problem(1, size.k, tiles, size.k // 2, call.pitch),
-    )  # fmt: skip
+    )
     step = Step(
         source.kernel("sparse/pipelined.cu", name), (clusters * tile.cluster,), (tile.threads,),
         args, 1024 + stages * tile.stage + tile.staging,

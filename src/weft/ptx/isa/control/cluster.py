@@ -27,12 +27,16 @@ def _wait(w: Warp, ins: Instruction, **words: str) -> None:
 for _word in ("", ".aligned"):
     _barrier(
         f"barrier.cluster.arrive{{.order}}{_word}",
-        order="release relaxed", waits=Waits.NOTHING, aligned=bool(_word),
-    )(_arrive)  # fmt: skip
+        order="release relaxed",
+        waits=Waits.NOTHING,
+        aligned=bool(_word),
+    )(_arrive)
     _barrier(
         f"barrier.cluster.wait{{.order}}{_word}",
-        order="acquire", waits=Waits.PARTICIPANTS, aligned=bool(_word),
-    )(_wait)  # fmt: skip
+        order="acquire",
+        waits=Waits.PARTICIPANTS,
+        aligned=bool(_word),
+    )(_wait)
 
 _MOVE = "data-movement-and-conversion-instructions-"
 _address = functools.partial(

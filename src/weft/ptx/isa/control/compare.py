@@ -132,9 +132,8 @@ def setp(
     vectors=["setp.eq.xor.bf16x2  0x3f800000 0x3f803f80 1 -> 1 0"],
 )
 def setp_packed(
-    e: Builder, a: Val, b: Val, c: Val | None = None, *, cmp: str, type: str, ftz: str,
-    op: str = "",
-) -> tuple[Val, Val]:  # fmt: skip
+    e: Builder, a: Val, b: Val, c: Val | None = None, *, cmp: str, type: str, ftz: str, op: str = ""
+) -> tuple[Val, Val]:
     low, high = _compare_halves(e, cmp, a, b, type, ftz)
     # With packed types q is the test of the upper half, not the complement of p.
     return _joined(e, low, op, c), _joined(e, high, op, c)

@@ -43,22 +43,12 @@ def call(w: Warp, ins: Instruction) -> None:
     w.call(ins)
 
 
-@instruction(
-    "trap",
-    manual="miscellaneous-instructions-trap",
-    warp=True,
-    control=Control.TRAP,
-)
+@instruction("trap", manual="miscellaneous-instructions-trap", warp=True, control=Control.TRAP)
 def trap(w: Warp, ins: Instruction) -> None:
     w.trap(ins)
 
 
-@instruction(
-    "brkpt",
-    manual="miscellaneous-instructions-brkpt",
-    warp=True,
-    control=Control.TRAP,
-)
+@instruction("brkpt", manual="miscellaneous-instructions-brkpt", warp=True, control=Control.TRAP)
 def brkpt(w: Warp, ins: Instruction) -> None:
     w.trap(ins)
 

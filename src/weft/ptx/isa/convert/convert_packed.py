@@ -76,10 +76,7 @@ def tf32_away(e: Builder, a: Val, *, satfinite: str) -> Val:
     frnd="rn rz",
     satfinite="satfinite",
     relu="relu",
-    vectors=[
-        "cvt.rn.tf32.f32  0x3f801000 -> 0x3f800000",
-        "cvt.rz.tf32.f32  nan -> 0x7fffe000",
-    ],
+    vectors=["cvt.rn.tf32.f32  0x3f801000 -> 0x3f800000", "cvt.rz.tf32.f32  nan -> 0x7fffe000"],
 )
 def tf32(e: Builder, a: Val, *, frnd: str, satfinite: str, relu: str) -> Val:
     rounded = cut(e, raw_bits(e, a), 13, frnd) << 13

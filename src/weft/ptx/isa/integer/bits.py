@@ -117,19 +117,19 @@ def _low_bits(e: Builder, count: Val, like: Val) -> Val:
     return count.ult(like.bits).select(some, -1)
 
 
-def _place(e: Builder, v: Val, like: Val) -> Val:
+def _place(v: Val, like: Val) -> Val:
     """Position or length as the hardware reads it."""
     return v & 0xFF if like.bits == 32 else v
 
 
 def _bfe_unsigned(e: Builder, a: Val, pos: Val, length: Val) -> Val:
-    pos, length = _place(e, pos, a), _place(e, length, a)
+    pos, length = _place(pos, a), _place(length, a)
     field = pos.ult(a.bits).select(a >> e.resize(pos, a.element), 0)
     return field & _low_bits(e, length, a)
 
 
 def _bfe_signed(e: Builder, a: Val, pos: Val, length: Val) -> Val:
-    pos, length = _place(e, pos, a), _place(e, length, a)
+    pos, length = _place(pos, a), _place(length, a)
     field = a.ashr(e.resize(e.umin(pos, a.bits - 1), a.element))
     return _sign_extended(e, field, e.umin(length, a.bits))
 
@@ -159,7 +159,7 @@ def bfe(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 
 def _bfi(e: Builder, a: Val, b: Val, pos: Val, length: Val) -> Val:
-    pos, length = _place(e, pos, a), _place(e, length, a)
+    pos, length = _place(pos, a), _place(length, a)
     shift = e.resize(pos, a.element)
     inside = pos.ult(a.bits)
     mask = inside.select(_low_bits(e, length, a) << shift, 0)

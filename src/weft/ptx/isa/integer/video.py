@@ -59,11 +59,7 @@ def out_of_line(
 
 
 def _scalar(
-    op: str,
-    operation: Callable[[Builder, Val, Val], Val],
-    e: Builder,
-    *args: Val,
-    **words: str,
+    op: str, operation: Callable[[Builder, Val, Val], Val], e: Builder, *args: Val, **words: str
 ) -> Val:
     """Widen, operate, clamp on demand, then the second operation with c where the form has one.
 

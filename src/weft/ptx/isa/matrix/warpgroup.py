@@ -157,9 +157,11 @@ for _sparse in (False, True):
         )(product)  # fmt: skip
     _product(
         f"{_name}.sync.aligned.shape{{.satfinite}}.s32.atype.btype  d, a, b{_meta}, s:pred",
-        shape=_shapes(64 if _sparse else 32, _OF_INTEGERS), satfinite="satfinite",
-        atype="s8 u8", btype="s8 u8",
-    )(product)  # fmt: skip
+        shape=_shapes(64 if _sparse else 32, _OF_INTEGERS),
+        satfinite="satfinite",
+        atype="s8 u8",
+        btype="s8 u8",
+    )(product)
 
 _product(
     "wgmma.mma_async.sync.aligned.shape.s32.atype.btype.and.popc  d, a, b, s:pred",

@@ -36,10 +36,12 @@ _MAP = reads("map", GENERIC, MAP_BYTES)
 _copy = functools.partial(instruction, warp=True, accepts=Accepts.FRAGMENT, l2=_HINT)
 _load = functools.partial(
     _copy,
-    manual=_MOVE + "cp-async-bulk-tensor", async_=Async(AsyncStep.ISSUE, Completion.MBARRIER),
+    manual=_MOVE + "cp-async-bulk-tensor",
+    async_=Async(AsyncStep.ISSUE, Completion.MBARRIER),
     effects=(writes("a", "dst", "box"), _MAP, mbarrier(Does.UPDATE, "mbar", "shared")),
-    dst=_NEAR, multicast="multicast::cluster",
-)  # fmt: skip
+    dst=_NEAR,
+    multicast="multicast::cluster",
+)
 _LOAD = "cp.async.bulk.tensor.dim.dst.global"
 _BYTES = "mbarrier::complete_tx::bytes{.multicast}{.l2}"
 
@@ -56,9 +58,11 @@ def tensor_load(w: Warp, ins: Instruction, **words: str) -> None:
 _STORED = Async(AsyncStep.ISSUE, Completion.BULK_GROUP)
 _NEAR_SOURCE = reads("b", "shared", "box")
 _store = functools.partial(
-    _copy, manual=_MOVE + "cp-async-bulk-tensor", async_=_STORED,
+    _copy,
+    manual=_MOVE + "cp-async-bulk-tensor",
+    async_=_STORED,
     effects=(writes("map", GENERIC, "box"), _NEAR_SOURCE),
-)  # fmt: skip
+)
 
 
 @_store(
@@ -79,21 +83,26 @@ for _mode, _dim in (("{.tile}", _DIMS), (".im2col_no_offs", _SPACES)):
     _copy(
         f"cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{_mode}.bulk_group{{.l2}}  "
         "[map], at:s32, [b]{, policy}",
-        manual=_MOVE + "cp-reduce-async-bulk-tensor", async_=_STORED,
+        manual=_MOVE + "cp-reduce-async-bulk-tensor",
+        async_=_STORED,
         effects=(updates("map", GENERIC, "box"), _NEAR_SOURCE),
-        dim=_dim, op="add min max inc dec and or xor",
-    )(tensor_store)  # fmt: skip
+        dim=_dim,
+        op="add min max inc dec and or xor",
+    )(tensor_store)
 
 
 @_copy(
     "cp.async.bulk.prefetch.tensor.dim.L2.global{.tile}{.l2}  [map], at:s32{, policy}",
-    manual=_MOVE + "cp-async-bulk-prefetch-tensor", work=WorkUnit.MEMORY, dim=_DIMS,
-)  # fmt: skip
+    manual=_MOVE + "cp-async-bulk-prefetch-tensor",
+    work=WorkUnit.MEMORY,
+    dim=_DIMS,
+)
 @_copy(
-    "cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.l2}  "
-    "[map], at:s32, offsets:b16{, policy}",
-    manual=_MOVE + "cp-async-bulk-prefetch-tensor", work=WorkUnit.MEMORY, dim=_SPACES,
-)  # fmt: skip
+    "cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.l2}  [map], at:s32, offsets:b16{, policy}",
+    manual=_MOVE + "cp-async-bulk-prefetch-tensor",
+    work=WorkUnit.MEMORY,
+    dim=_SPACES,
+)
 def tensor_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
     """Do nothing: a hint for a cache changes no memory."""
 

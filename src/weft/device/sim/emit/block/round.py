@@ -33,12 +33,7 @@ class Round:
 
 
 def emit_round(
-    module: IrModule,
-    warps: int,
-    frame_bytes: int,
-    waits: bool,
-    together: bool,
-    clusters: bool,
+    module: IrModule, warps: int, frame_bytes: int, waits: bool, together: bool, clusters: bool
 ) -> None:
     """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
     fn = IrFunction("round", [], "i32", "#0")

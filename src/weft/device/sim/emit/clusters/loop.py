@@ -11,15 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from weft.device.sim.emit.stall import note_change
-from weft.device.sim.layout import (
-    BUSY,
-    EXITED,
-    FREE,
-    ContextFields,
-    Run,
-    SlotFields,
-    WorkerFields,
-)
+from weft.device.sim.layout import BUSY, EXITED, FREE, ContextFields, Run, SlotFields, WorkerFields
 from weft.device.sim.memory.checks import cluster_size
 from weft.device.sim.observe import Watcher
 from weft.ir import Builder, IrFunction, IrModule, Val

@@ -16,13 +16,7 @@ from typing import Protocol
 from weft.device.sim.analyse.waits import is_cluster_barrier
 from weft.device.sim.emit.block.barriers import BlockBarriers
 from weft.device.sim.emit.frame import FrameWords
-from weft.device.sim.layout import (
-    CLUSTER_SHIFT,
-    Fault,
-    FrameFields,
-    SlotFields,
-    WorkerFields,
-)
+from weft.device.sim.layout import CLUSTER_SHIFT, Fault, FrameFields, SlotFields, WorkerFields
 from weft.device.sim.memory.checks import cluster_size
 from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import Errors, Executing, FrameSpace, Located

@@ -55,8 +55,9 @@ class LaunchOrder:
             b.store(b.integer("i32", 0), b.at(slot, field))
         given = b.load("i64", 0, b.at(at, ScheduleFields.RANKS)).trunc("i32")
         drawn = given.eq(WarpOrder.DRAWN)
-        b.store(b.either(drawn, lambda: self._ranks(b, at), lambda: given),
-                b.at(slot, SlotFields.RANKS))  # fmt: skip
+        b.store(
+            b.either(drawn, lambda: self._ranks(b, at), lambda: given), b.at(slot, SlotFields.RANKS)
+        )
         busy = b.at(at, ScheduleFields.BUSY)
         b.store(b.load("i64", 0, busy) + 1, busy)
 

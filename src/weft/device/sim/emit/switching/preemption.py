@@ -206,7 +206,5 @@ def _turn(b: Builder, at: Val) -> Val:
     drawn = b.helper("schedule_turn", [("ptr", 0)], ("i32", 0), body)
     wanted = b.load("i64", 0, b.at(at, ScheduleFields.SUSPEND)).ne(0)
     return b.either(
-        allowance.may_suspend(b, at) & wanted,
-        lambda: drawn(at),
-        lambda: b.integer("i32", ENDLESS),
+        allowance.may_suspend(b, at) & wanted, lambda: drawn(at), lambda: b.integer("i32", ENDLESS)
     )

@@ -206,8 +206,9 @@ class TensorCopies:
                 x.store(number, x.at(worker, WorkerFields.ERROR_SITE))
                 fixed = (context, worker, slot, local, window)
                 for check, address, size, flag in (
-                    (near, target, foot, 1 - writes), (far, lowest, span, writes),
-                ):  # fmt: skip
+                    (near, target, foot, 1 - writes),
+                    (far, lowest, span, writes),
+                ):
                     x.store(x.zero("i64", 2), window, 8)  # of this range alone
                     flags = x.integer("i64", flag)
                     with x.when(size.ne(0)):

@@ -30,9 +30,11 @@ def agree(b: Builder, args: list[Val]) -> Val:
     place = (number & (Agreement.KEPT - 1)).zext("i64") * Agreement.ENTRY + Agreement.ENTRIES
     entry = b.at(group, place)
     fields = {
-        Agreement.NUMBER: number, Agreement.INSTRUCTION: index,
-        Agreement.LEFT: left, Agreement.RIGHT: right,
-    }  # fmt: skip
+        Agreement.NUMBER: number,
+        Agreement.INSTRUCTION: index,
+        Agreement.LEFT: left,
+        Agreement.RIGHT: right,
+    }
     # Entries are numbered from 1. The first warp of the four fills in an entry; a warp that is far
     # behind finds a later one, which says nothing.
     known = b.load("i32", 0, entry)

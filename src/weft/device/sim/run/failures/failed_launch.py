@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -53,14 +54,11 @@ class FailedLaunch:
         self.arena, self.memory = arena, memory
         names = {v: k for k, v in module.ptx.entries.items()}
         self.name = names.get(entry, entry)
-        self._program: KernelProgram | None = None
 
-    @property
+    @functools.cached_property
     def program(self) -> KernelProgram:
-        if self._program is None:
-            m = self.module
-            self._program = prepare(m.module, m.function(self.entry), self.config.block)
-        return self._program
+        m = self.module
+        return prepare(m.module, m.function(self.entry), self.config.block)
 
     def instruction(self, site: int) -> Instruction | None:
         for ins in self.program.function.body:

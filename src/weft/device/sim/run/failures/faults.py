@@ -12,14 +12,7 @@ from weft.device.sim.run import clusters
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.failures import addresses, deadlocks, mbarriers, tensors
 from weft.device.sim.run.failures.failed_launch import FailedLaunch, Site
-from weft.errors import (
-    DeviceError,
-    Error,
-    IllegalAddress,
-    MisalignedAddress,
-    TimeLimit,
-    Trapped,
-)
+from weft.errors import DeviceError, Error, IllegalAddress, MisalignedAddress, TimeLimit, Trapped
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation, LaunchConfig

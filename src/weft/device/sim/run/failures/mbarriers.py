@@ -9,13 +9,7 @@ import numpy as np
 
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.memory.mbarrier_ledger import PHASE_BITS, RANK_AT, LedgerRow
-from weft.device.sim.memory.mbarriers import (
-    BYTES_AT,
-    BYTES_WIDTH,
-    COUNT,
-    EXPECTED_AT,
-    Misuse,
-)
+from weft.device.sim.memory.mbarriers import BYTES_AT, BYTES_WIDTH, COUNT, EXPECTED_AT, Misuse
 from weft.device.sim.run.arena import Arena
 from weft.errors import DeviceError
 

@@ -52,11 +52,7 @@ def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
     across = near and access.writes and _sends(access)
     space = Space.CLUSTER if across else Space.SHARED if near else None
     row = rows.of(
-        access,
-        space=space,
-        route=route,
-        bulk=True,
-        lines=decode(access.ins).is_tensor and not near,
+        access, space=space, route=route, bulk=True, lines=decode(access.ins).is_tensor and not near
     )
     with b.when(lanes.ne(0)):
         addresses = e.memory.addresses(access.address)  # uses the array of sizes

@@ -43,49 +43,37 @@ def _shared(b: Builder, args: list[Val], width: int, reads: bool) -> None:
         parts = b.select(_paired(b, table, lanes), parts >> 1, parts)
     waves, filled = _over_parts(b, table, lanes, parts, max(4, width), merge=True)
     ideal = b.umin(filled, (threads * width + 127) >> 7)
-    for at, v in (
-        (CounterRow.WAVEFRONTS, waves),
-        (CounterRow.PARTS, filled),
-        (CounterRow.IDEAL, ideal),
-    ):
-        bump(b, row, at, v)
+    _bump_parts(b, row, waves, filled, ideal)
 
 
 def count_matrix(b: Builder) -> Callable[..., Val]:
     """(row, offsets, lanes): `ldmatrix`; eight lanes with 16 bytes each are a part."""
-
-    def body(x: Builder, args: list[Val]) -> None:
-        row, table, lanes = args
-        waves, filled = _over_parts(x, table, lanes, x.integer("i32", 4), 16, merge=True)
-        bump(x, row, CounterRow.REQUESTS, x.integer("i64", 1))
-        bump(x, row, CounterRow.THREADS, x.intrinsic("ctpop", [lanes]))
-        for at, v in (
-            (CounterRow.WAVEFRONTS, waves),
-            (CounterRow.PARTS, filled),
-            (CounterRow.IDEAL, filled),
-        ):
-            bump(x, row, at, v)
-
-    return b.helper("count_matrix", [P, P, I32], None, body)
+    return _count_parts(b, "count_matrix", 4, 16, merge=True)
 
 
 def count_copy(b: Builder, width: int) -> Callable[..., Val]:
     """(row, offsets, lanes): the shared side of `cp.async`; equal places do not merge."""
+    return _count_parts(b, f"count_copy_{width}", width // 4, width, merge=False)
 
+
+def _count_parts(
+    b: Builder, name: str, parts: int, width: int, *, merge: bool
+) -> Callable[..., Val]:
     def body(x: Builder, args: list[Val]) -> None:
         row, table, lanes = args
-        parts = x.integer("i32", width // 4)
-        waves, filled = _over_parts(x, table, lanes, parts, width, merge=False)
+        count = x.integer("i32", parts)
+        waves, filled = _over_parts(x, table, lanes, count, width, merge=merge)
         bump(x, row, CounterRow.REQUESTS, x.integer("i64", 1))
         bump(x, row, CounterRow.THREADS, x.intrinsic("ctpop", [lanes]))
-        for at, v in (
-            (CounterRow.WAVEFRONTS, waves),
-            (CounterRow.PARTS, filled),
-            (CounterRow.IDEAL, filled),
-        ):
-            bump(x, row, at, v)
+        _bump_parts(x, row, waves, filled, filled)
 
-    return b.helper(f"count_copy_{width}", [P, P, I32], None, body)
+    return b.helper(name, [P, P, I32], None, body)
+
+
+def _bump_parts(b: Builder, row: Val, waves: Val, filled: Val, ideal: Val) -> None:
+    bump(b, row, CounterRow.WAVEFRONTS, waves)
+    bump(b, row, CounterRow.PARTS, filled)
+    bump(b, row, CounterRow.IDEAL, ideal)
 
 
 def count_shared_atomic(b: Builder, width: int, how: str) -> Callable[..., Val]:
@@ -98,16 +86,14 @@ def count_shared_atomic(b: Builder, width: int, how: str) -> Callable[..., Val]:
         parts = max(1, width // 4)
         if how == SPIN:
             waves = _spin(x, table, lanes, parts)
-            bump(x, row, CounterRow.WAVEFRONTS, waves)
-            bump(x, row, CounterRow.PARTS, waves)  # the counter calls none of these conflicts
-            bump(x, row, CounterRow.IDEAL, x.integer("i64", 2 * parts))
+            # The counter calls none of these conflicts.
+            _bump_parts(x, row, waves, waves, x.integer("i64", 2 * parts))
             return
         merge = how == TALLY
         waves, filled = _over_parts(x, table, lanes, x.integer("i32", parts), 4, merge=merge)
         twice = 2 if how == CAS else 1
-        bump(x, row, CounterRow.WAVEFRONTS, waves * twice)
-        bump(x, row, CounterRow.PARTS, filled + waves if how == CAS else filled)
-        bump(x, row, CounterRow.IDEAL, filled * twice)
+        counted = filled + waves if how == CAS else filled
+        _bump_parts(x, row, waves * twice, counted, filled * twice)
 
     return b.helper(f"count_shared_atomic_{width}_{how}", [P, P, I32], None, body)
 

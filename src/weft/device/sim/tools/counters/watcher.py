@@ -27,11 +27,7 @@ from weft.device.sim.tools.counters.layout import (
     LaunchFields,
     PerWorker,
 )
-from weft.device.sim.tools.counters.lines import (
-    LOCAL,
-    bump,
-    count_request,
-)
+from weft.device.sim.tools.counters.lines import LOCAL, bump, count_request
 from weft.device.sim.tools.counters.listing import Listing
 from weft.device.sim.tools.counters.merged_loads import MergedLoads
 from weft.device.sim.tools.counters.rows import CounterRows, block_number

@@ -65,7 +65,7 @@ class Evaluator:
             case Member(Name(name), axis) if name in BUILT_IN:
                 return Value(BASIC["unsigned"], self._built_in(name, axis, thread))
             case Member(of, name):
-                return self._member(self.value(of, thread, frame), name, thread)
+                return self._member(self.value(of, thread, frame), name)
             case Index(of, index):
                 start = self.value(of, thread, frame)
                 return self._element(start, self._whole(index, thread, frame), thread)
@@ -170,7 +170,7 @@ class Evaluator:
             return Value(type, decode(type, data), address=address)
         return Value(type, data=data, address=address)
 
-    def _member(self, of: Value, name: str, thread: Thread) -> Value:
+    def _member(self, of: Value, name: str) -> Value:
         field = of.type.field(name)
         if field is None:
             names = ", ".join(f.name for f in of.type.fields)

@@ -27,7 +27,7 @@ from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Participants
 from weft.ptx.model import Instruction, Reg
 
-_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+_P, _I32 = ("ptr", 0), ("i32", 0)
 
 Condition = Callable[["DebugWatcher"], Val]
 """Emits the lanes of a warp for which a condition holds, as bits."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from weft.device.sim.analyse.program import KernelProgram
+from weft.device.sim.layout import Fault
+from weft.device.sim.tools.sanitizer.checking import Checking
+from weft.device.sim.tools.sanitizer.layout import FindingKind
+from weft.device.sim.tools.sanitizer.report import report
 from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Control, Participants, Waits
@@ -18,7 +22,20 @@ def _acts(ins: Instruction) -> bool:
     return bool(row.effects) or row.async_ is not None or barrier or leaves
 
 
-def cannot_end(program: KernelProgram, block: BasicBlock) -> bool:
+def check(s: Checking) -> None:
+    """Report a loop that nothing can end at the branch that closes it, and end the loop."""
+    e, b = s.e, s.e.b
+    if not _cannot_end(e.program, e.block):
+        return
+    lanes = e.executing()
+    with b.when(lanes.ne(0), rare=True):
+        zero = b.integer("i64", 0)
+        report(b, s.p, FindingKind.SPIN, s.me(lanes), zero, zero)
+        e.fault(Fault.TRAP, b.intrinsic("cttz", [lanes], extra="false"))
+    e.forget_mask()
+
+
+def _cannot_end(program: KernelProgram, block: BasicBlock) -> bool:
     """Return whether the block goes back to a loop whose exits depend on nothing in the loop."""
     for head, members in program.graph.loops.items():
         if block.index in members and head in block.successors and head <= block.index:

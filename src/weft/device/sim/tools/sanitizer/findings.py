@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -43,17 +44,16 @@ class Decoder:
         self.module, self.entry, self.config, self.seen = module, entry, config, seen
         names = {v: k for k, v in module.ptx.entries.items()}
         self.name = names.get(entry, entry)
-        self._code: dict[int, Instruction] | None = None
-        self._program: KernelProgram | None = None
 
     def findings(self) -> list[Finding]:
         """All findings, equal ones merged, in the order of the source."""
         raced = {i for r in self.seen.raw if r.kind in RACES for i in (r.index, r.other_index)}
         raw = [
-            r for r in self.seen.raw
+            r
+            for r in self.seen.raw
             # A read that only came too early is a race.
             if not (r.kind == FindingKind.UNINITIALISED and r.index in raced)
-        ]  # fmt: skip
+        ]
         merged: dict[object, Finding] = {}
         for r in sorted(raw, key=lambda r: -r.apart):  # the widest race says what would help
             found = self._finding(r)
@@ -70,18 +70,15 @@ class Decoder:
         return sorted(merged.values(), key=lambda f: (f.accesses[0].file, f.accesses[0].number))
 
     # ---- places -----------------------------------------------------------------------------
-    @property
+    @functools.cached_property
     def program(self) -> KernelProgram:
-        if self._program is None:
-            m = self.module
-            self._program = prepare(m.module, m.function(self.entry), self.config.block)
-        return self._program
+        m = self.module
+        return prepare(m.module, m.function(self.entry), self.config.block)
 
-    def instruction(self, index: int) -> Instruction:
-        if self._code is None:
-            body = self.program.function.body
-            self._code = {i.index: i for i in body if not isinstance(i, Label)}
-        return self._code[index]
+    @functools.cached_property
+    def code(self) -> dict[int, Instruction]:
+        """The instructions by their numbers."""
+        return {i.index: i for i in self.program.function.body if not isinstance(i, Label)}
 
     def _thread(self, record: int) -> Dims:
         n = 32 * (record >> Record.WARP & 31) + (record >> Record.LANE & 31)
@@ -96,7 +93,7 @@ class Decoder:
         """The other block's number: records of global memory have its low bits."""
         if shared and not self._clustered:
             return r.block
-        if r.kind in texts.OF_TILES or decode(self.instruction(r.index)).row.async_ is not None:
+        if r.kind in texts.OF_TILES or decode(self.code[r.index]).row.async_ is not None:
             return self._peer(r.block, r.other >> Record.RANK)
         low = (r.other >> Record.BLOCK) - 1 & Record.BLOCKS
         size = Record.BLOCKS + 1
@@ -111,7 +108,7 @@ class Decoder:
         return (z * self.config.grid[1] + y) * self.config.grid[0] + x
 
     def _access(self, verb: str, index: int, block: int | None, record: int) -> Access:
-        ins = self.instruction(index)
+        ins = self.code[index]
         own = ins.loc.own if ins.loc is not None else None
         return Access(
             verb,
@@ -124,10 +121,7 @@ class Decoder:
 
     # ---- findings ---------------------------------------------------------------------------
     def _finding(self, r: Raw) -> Finding | None:
-        if (
-            r.kind == FindingKind.WRITE_AFTER_READ
-            and decode(self.instruction(r.other_index)).row.is_store
-        ):
+        if r.kind == FindingKind.WRITE_AFTER_READ and decode(self.code[r.other_index]).row.is_store:
             r = replace(r, kind=FindingKind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
         text = texts.TEXTS[r.kind]
         shared = self._is_shared(r)
@@ -150,7 +144,7 @@ class Decoder:
         if r.kind == FindingKind.OTHER_ARRAY:
             place = self._other_array(r, shared)
         if r.kind == FindingKind.BARRIER_PLACES and accesses[0].line == accesses[1].line:
-            lines = (self.instruction(i).ptx_line for i in (r.index, r.other_index))
+            lines = (self.code[i].ptx_line for i in (r.index, r.other_index))
             place = "one line that is compiled twice, to PTX lines {} and {}".format(*lines)
         pending = self._pending(r, shared)
         if pending:
@@ -214,7 +208,7 @@ class Decoder:
         return not any(a.address <= r.address < a.address + a.nbytes for a in self.seen.memory)
 
     def _place(self, r: Raw) -> str:
-        ins = self.instruction(r.index)
+        ins = self.code[r.index]
         size = width_of(ins)
         for a in self.seen.memory:
             if a.name == HEAP:

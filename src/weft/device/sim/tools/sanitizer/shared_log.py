@@ -253,9 +253,7 @@ class SharedLog:
             elif s.in_rows:
                 row, some = w.fast.row(x, "shared", t.writes, pattern), w.fast.some(x, t.writes)
                 done = x.either(
-                    lanes.eq(-1),
-                    functools.partial(row, *who),
-                    functools.partial(some, *who, lanes),
+                    lanes.eq(-1), functools.partial(row, *who), functools.partial(some, *who, lanes)
                 )
             else:
                 done = w.fast.row(x, "shared", t.writes, pattern)(*who)

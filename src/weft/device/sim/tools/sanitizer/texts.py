@@ -200,9 +200,11 @@ _MODES = {0: "no swizzle", 1: "swizzle 128", 2: "swizzle 64", 3: "swizzle 32"}
 OF_SHAPES = (FindingKind.TILE_SWIZZLED, FindingKind.TILE_LEFT)
 """Findings about the layout of a tile."""
 OF_TILES = (
-    FindingKind.PROXY, FindingKind.TILE_OVERWRITTEN, FindingKind.TILE_READ_EARLY,
+    FindingKind.PROXY,
+    FindingKind.TILE_OVERWRITTEN,
+    FindingKind.TILE_READ_EARLY,
     FindingKind.TILE_WRITTEN_TWICE,
-)  # fmt: skip
+)
 """Findings about an asynchronous operation and another access."""
 WAITS = {
     Stream.PRODUCTS: "wgmma.wait_group for its group, then a barrier or an arrival, before the "

@@ -24,7 +24,7 @@ from weft.ptx.isa import decode
 from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Instruction, Mem
 
-_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+_P = ("ptr", 0)
 _PASSED = (ResultForm.SHUFFLED, ResultForm.COPY, ResultForm.ADDRESS)
 """Warp rows whose result is computed from their operands."""
 _PLACES = 64

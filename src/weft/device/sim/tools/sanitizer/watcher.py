@@ -9,7 +9,7 @@ from typing import Any
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess, touching
 from weft.device.sim.address import Address
 from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
-from weft.device.sim.layout import Fault, SlotFields, Space, WorkerFields
+from weft.device.sim.layout import SlotFields, Space, WorkerFields
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import (
     batches,
@@ -24,7 +24,7 @@ from weft.device.sim.tools.sanitizer.asynchronous.tiles import Tiles, is_used
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks
 from weft.device.sim.tools.sanitizer.copies import Copies
-from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record, WorkerState
+from weft.device.sim.tools.sanitizer.layout import BlockState, Record, WorkerState
 from weft.device.sim.tools.sanitizer.local import Local
 from weft.device.sim.tools.sanitizer.meetings import (
     barriers,
@@ -35,9 +35,17 @@ from weft.device.sim.tools.sanitizer.meetings import (
 from weft.device.sim.tools.sanitizer.meetings.barrier_groups import BarrierGroups, has_counts
 from weft.device.sim.tools.sanitizer.meetings.parities import Parities
 from weft.device.sim.tools.sanitizer.meetings.skipped import Skipped
+from weft.device.sim.tools.sanitizer.order.instructions import (
+    is_far,
+    is_fence,
+    is_release,
+    is_strong,
+    releases,
+    releases_lock,
+)
 from weft.device.sim.tools.sanitizer.order.words import put, word
 from weft.device.sim.tools.sanitizer.overflow import Overflow
-from weft.device.sim.tools.sanitizer.report import first_of, report
+from weft.device.sim.tools.sanitizer.report import first_of
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow import lanes as shadow_lanes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
@@ -49,7 +57,7 @@ from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
 from weft.ptx.isa import control_of, decode
-from weft.ptx.isa.columns import Control, Ordering
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import SIZES, Instruction, Operand, Reg
 
 _SPACES = {
@@ -84,7 +92,7 @@ class Sanitizing(Watcher):
             program.warps, program.local_bytes, self.masks, reach.nbytes, tiles,
             locks=self.locks, ranks=ranks,
         )  # fmt: skip
-        self.publishes = self.clustered or any(_releases(i) for i in code)
+        self.publishes = self.clustered or any(releases(i) for i in code)
         self.clocks = Clocks(
             program.warps,
             self.layout,
@@ -134,12 +142,12 @@ class Sanitizing(Watcher):
 
     def _is_strong(self) -> bool:
         """True if the current access is strong. One to an mbarrier is, in any case."""
-        return self.on_barrier or _is_strong(self.e.ins)
+        return self.on_barrier or is_strong(self.e.ins)
 
     def number(self, ins: Instruction) -> int:
         """An instruction as records name it."""
         number = self.sites.setdefault(ins.index, len(self.sites) + 1)
-        strong = Record.STRONG if _is_strong(ins) else 0
+        strong = Record.STRONG if is_strong(ins) else 0
         return min(number, Record.SITES) | strong
 
     def me(self, lanes: Val) -> Val:
@@ -171,9 +179,9 @@ class Sanitizing(Watcher):
                 self.met.append(mask)
         changed = self.e.program.defs(ins)
         self.met = [m for m in self.met if not (isinstance(m, Reg) and m.name in changed)]
-        if _is_fence(ins) and self.publishes:
+        if is_fence(ins) and self.publishes:
             self._flush()
-            self.clocks.fence(self.e.b, self.p, self.e.warp, _is_far(ins))
+            self.clocks.fence(self.e.b, self.p, self.e.warp, is_far(ins))
         self.copies.instruction(ins)
         self.tiles.instruction(ins)
         self.undefined.instruction(ins)
@@ -183,8 +191,7 @@ class Sanitizing(Watcher):
             b.store(b.integer("i64", ins.index), b.at(e.worker, WorkerFields.ERROR_SITE))
         if ins is self.e.block.last:
             self.skipped.branch(self.e.block.index)
-            if endless_loops.cannot_end(self.e.program, self.e.block):
-                self._spin()
+            endless_loops.check(self)
 
     def access(self, access: MemoryAccess) -> None:
         e, b = self.e, self.e.b
@@ -236,27 +243,11 @@ class Sanitizing(Watcher):
         self.on_barrier = False
         self.e.forget_mask()
 
-    def _spin(self) -> None:
-        """Report a loop that nothing can end, and end it."""
-        e, b = self.e, self.e.b
-        lanes = e.executing()
-        with b.when(lanes.ne(0), rare=True):
-            report(
-                b,
-                self.p,
-                FindingKind.SPIN,
-                self.me(lanes),
-                b.integer("i64", 0),
-                b.integer("i64", 0),
-            )
-            e.fault(Fault.TRAP, b.intrinsic("cttz", [lanes], extra="false"))
-        e.forget_mask()
-
     def _synchronise(self, access: MemoryAccess) -> None:
         b, e = self.e.b, self.e
         self._flush()
-        if _is_release(access.ins):
-            self.clocks.fence(b, self.p, e.warp, _is_far(access.ins))
+        if is_release(access.ins):
+            self.clocks.fence(b, self.p, e.warp, is_far(access.ins))
         self.clocks.synchronise(b, self.p, e.warp, access.writes)
 
     def _on_barrier(self, access: MemoryAccess, lanes: Val) -> None:
@@ -271,8 +262,8 @@ class Sanitizing(Watcher):
             table = e.memory.addresses(access.address)
             if access.kind is AccessKind.WRITE:
                 self.clocks.renew(b, self.p, table, lanes)
-            elif _releases_lock(access.ins):
-                far = _is_far(access.ins)
+            elif releases_lock(access.ins):
+                far = is_far(access.ins)
                 self.clocks.release(b, self.p, e.warp, table, lanes, far)
         e.forget_mask()
 
@@ -339,12 +330,14 @@ class Sanitizing(Watcher):
         put(b, word(b, worker, WorkerState.BARRIERS) + 1, worker, WorkerState.BARRIERS)
 
     def notes(self) -> Mapping[str, Any]:
+        offsets, sites = bounds.arguments(self.e.program), self.sites.items()
         return {
             "sites": list(self.sites),
             "written": origins.written(self.e.program),
             "publishes": self.publishes,
             "masks": self.masks,
-            "own": self._own(),
+            # (site, offsets of the parameters that its address comes from)
+            "own": [(n, offsets[i]) for i, n in sites if i in offsets and n < Record.SITES],
             "undefined": self.undefined.plan.nbytes,
             "clusters": self.clustered and not self.unseen,
             "tiles": self.tiles.used,
@@ -352,11 +345,6 @@ class Sanitizing(Watcher):
             "ranks": self.layout.ranks,
             "registers": registers.misuses(self.e.program),
         }
-
-    def _own(self) -> list[tuple[int, list[int]]]:
-        """(site, offsets of the parameters that its address comes from)."""
-        offsets = bounds.arguments(self.e.program)
-        return [(n, offsets[i]) for i, n in self.sites.items() if i in offsets and n < Record.SITES]
 
     # ---- accesses ---------------------------------------------------------------------------
     def way(self, writes: bool, nbytes: int, needs: int) -> AccessPattern:
@@ -367,7 +355,7 @@ class Sanitizing(Watcher):
     def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> AccessPattern:
         """The access pattern of a plain access."""
         return AccessPattern(
-            writes, _is_strong(ins), nbytes, 0 if writes else self.needs.of(ins, nbytes)
+            writes, is_strong(ins), nbytes, 0 if writes else self.needs.of(ins, nbytes)
         )
 
     def _way(self, access: MemoryAccess) -> AccessPattern:
@@ -398,15 +386,10 @@ class Sanitizing(Watcher):
         b, rows = self.e.b, access.rows
         assert rows is not None
         piece = min(16, rows.nbytes)
-        everyone = b.integer("i32", -1)
         with b.loop(rows.count) as i, b.loop(rows.nbytes // piece) as k:
             at = rows.first + i.zext("i64") * rows.step + k.zext("i64") * piece
             way = self.way(access.writes, piece, 0 if access.writes else (1 << piece) - 1)
-            self.touch(Address(access.space, (0,) * 32, at, at), way, everyone)
-
-
-def _is_strong(ins: Instruction) -> bool:
-    return decode(ins).row.ordering is Ordering.STRONG
+            self.touch(Address(access.space, (0,) * 32, at, at), way, b.integer("i32", -1))
 
 
 def _writes_part(ins: Instruction) -> bool:
@@ -415,27 +398,3 @@ def _writes_part(ins: Instruction) -> bool:
     if not (d.row.is_store or d.row.is_atomic) or d.space not in ("shared", "generic"):
         return False
     return SIZES.get(d.type, 4) < 4 and d.elements == 1
-
-
-def _is_release(ins: Instruction) -> bool:
-    return decode(ins).order in ("release", "acq_rel")
-
-
-def _releases_lock(ins: Instruction) -> bool:
-    """Return whether an access to an mbarrier releases: an arrival does, other steps do not."""
-    d = decode(ins)
-    return d.operation not in ("expect_tx", "complete_tx") and d.order != "relaxed"
-
-
-def _is_fence(ins: Instruction) -> bool:
-    return decode(ins).row.ordering is Ordering.FENCE
-
-
-def _is_far(ins: Instruction) -> bool:
-    """Return whether it is also for threads of other blocks."""
-    return decode(ins).scope != "cta"
-
-
-def _releases(ins: Instruction) -> bool:
-    on_barrier = any(x.barrier for x in decode(ins).row.effects)
-    return _is_fence(ins) or on_barrier or _is_release(ins)

@@ -116,9 +116,7 @@ def _grid(channels: int, each: int, strips: int) -> Grid:
 def _problem(g: Geometry, source: Tensor, target: Tensor, each: int = 0) -> bytes:
     sn, _, sh, sw = source.images.strides
     tn, _, th, tw = target.images.strides
-    return DepthwiseLast(
-        g.n, g.c, g.h, g.w, g.p, g.q, *g.pad, each, sn, sh, sw, tn, th, tw
-    ).pack()  # fmt: skip
+    return DepthwiseLast(g.n, g.c, g.h, g.w, g.p, g.q, *g.pad, each, sn, sh, sw, tn, th, tw).pack()
 
 
 def _time(job: ConvJob, grid: Grid, reads: int, products: int) -> float:

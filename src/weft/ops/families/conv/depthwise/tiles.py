@@ -126,8 +126,9 @@ def _shapes(g: Geometry, size: int, strips: tuple[tuple[int, int], ...]) -> Iter
                         yield shape
 
 
-def _map(x: Tensor, shape: tuple[int, int, int, int], dtype: torch.dtype,
-         box: tuple[int, int, int]) -> Map:  # fmt: skip
+def _map(
+    x: Tensor, shape: tuple[int, int, int, int], dtype: torch.dtype, box: tuple[int, int, int]
+) -> Map:
     """The map of images (n, c, h, w) as (c, w, h, n); boxes have channels, columns and rows."""
     n, c, h, w = shape
     sn, _, sh, sw = x.images.strides
@@ -286,8 +287,10 @@ def _gradients(job: ConvJob, shape: DepthwiseTile, each: int, parts: int, thread
     problem = _problem(g, shape, size, job.first)
     args = (
         _map(job.second, g.x, dtype, (shape.channels, *shape.box(g))),
-        _map(job.first, g.y, dtype, (shape.channels, shape.w, shape.h)), out, problem.pack(),
-    )  # fmt: skip
+        _map(job.first, g.y, dtype, (shape.channels, shape.w, shape.h)),
+        out,
+        problem.pack(),
+    )
     kernel = source.kernel("conv/depthwise_tiles.cu", name, **DepthwiseTiles.define())
     grid = (parts, g.c // shape.channels)
     shared = STAGES * (problem.box_slot + problem.dy_slot)

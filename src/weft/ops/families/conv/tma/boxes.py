@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -272,8 +271,3 @@ class Directions:
             (*made, *[Plane(0, 0, 0, 0)] * (MOST_PLANES - len(made))),
             (*phases, *[Phase(0, 0, 0, 0)] * (MOST_PHASES - len(phases))),
         ).pack()  # fmt: skip
-
-
-def waste(tile: TileBox, width: int) -> float:
-    """Results per result that is kept, with so many positions for a tile."""
-    return width / math.prod((tile.w, tile.h, tile.n))

@@ -98,7 +98,7 @@ class WeightBoxes(Struct):
 
 
 # ---- candidates --------------------------------------------------------------------------------
-class Block(NamedTuple):
+class GradientBlock(NamedTuple):
     """The warpgroups of a block: groups beside each other, channels of dy below each other.
 
     splits   parts of the positions
@@ -251,7 +251,7 @@ def _position_tiles(directions: Directions) -> Iterator[TileBox]:
         yield from (directions.tile(w, 1, 1) for w in FLAT)
 
 
-def _tiles(way: GradientOperands, groups: Grouping, block: Block) -> tuple[int, int, int]:
+def _tiles(way: GradientOperands, groups: Grouping, block: GradientBlock) -> tuple[int, int, int]:
     """Tiles of the weights along channels of dy, channels of x, and groups of slabs."""
     g = way.directions.geometry
     across = cdiv(len(groups.groups), block.across)
@@ -260,7 +260,7 @@ def _tiles(way: GradientOperands, groups: Grouping, block: Block) -> tuple[int, 
 
 def _blocks(
     way: GradientOperands, groups: Grouping, stage: Stage, tile: TileBox
-) -> Iterator[Block]:
+) -> Iterator[GradientBlock]:
     """The shapes of blocks whose stages fit, with parts that fill the GPU."""
     g, gpu, slabs = way.directions.geometry, way.job.gpu, groups.first + groups.second
     count, wide = len(groups.groups), slabs == MOST_SLABS
@@ -270,7 +270,7 @@ def _blocks(
     stages = min(4, (model.block_room(gpu, 1) - SLOT) // each)
     if stages < 2:
         return
-    block = Block(across, down, stages)
+    block = GradientBlock(across, down, stages)
     tiles = _tiles(way, groups, block)
     positions = math.prod(way.directions.works(tile))
     most = max(1, min(positions, gpu.sms // math.prod(tiles)))
@@ -280,7 +280,7 @@ def _blocks(
             yield block._replace(splits=splits, cluster=cluster, direct=direct)
 
 
-def _shared(way: GradientOperands, groups: Grouping, stage: Stage, block: Block) -> int:
+def _shared(way: GradientOperands, groups: Grouping, stage: Stage, block: GradientBlock) -> int:
     """Bytes of shared memory: the stages, or later the results that a cluster adds."""
     ring = block.stages * (block.down * stage.dy_slot + len(groups.planes) * stage.x_slot)
     results = block.across * block.down * CHUNK * CHUNK * (groups.first + groups.second) * 4
@@ -291,7 +291,7 @@ def _shared(way: GradientOperands, groups: Grouping, stage: Stage, block: Block)
 
 
 def _seconds(
-    way: GradientOperands, groups: Grouping, stage: Stage, block: Block, tile: TileBox
+    way: GradientOperands, groups: Grouping, stage: Stage, block: GradientBlock, tile: TileBox
 ) -> float:
     """Modelled seconds of the products."""
     gpu, r = way.job.gpu, model.RATES
@@ -307,7 +307,7 @@ def _seconds(
 
 
 def _plan(
-    way: GradientOperands, groups: Grouping, tile: TileBox, stage: Stage, block: Block
+    way: GradientOperands, groups: Grouping, tile: TileBox, stage: Stage, block: GradientBlock
 ) -> Plan:
     job, directions, g = way.job, way.directions, way.directions.geometry
     size = block.splits // block.cluster * way.size

@@ -27,8 +27,9 @@ class Grouping(NamedTuple):
     channels: int
     apart: tuple[int, int] | None
     planes: tuple[tuple[int, int, int], ...]
-    groups: tuple[tuple[tuple[int, int], tuple[tuple[int, int], ...], tuple[int, ...],
-                        tuple[int, ...]], ...]  # fmt: skip
+    groups: tuple[
+        tuple[tuple[int, int], tuple[tuple[int, int], ...], tuple[int, ...], tuple[int, ...]], ...
+    ]
 
 
 def grouping(directions: Directions, channels: int) -> Grouping | None:

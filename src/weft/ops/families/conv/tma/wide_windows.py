@@ -106,10 +106,12 @@ class Widened:
         across = max(self.pitch, g.r * CHUNK if filters else 0)
         lines = g.n * g.h + (g.k if filters else 0)
         args: tuple[Argument, ...] = (
-            x.pointer, weight.pointer if weight else None, to.pointer,
+            x.pointer,
+            weight.pointer if weight else None,
+            to.pointer,
             filters.pointer if filters else None,
             self._struct(x, weight.images if weight else Images((0, 0, 0, 0), ROOM)),
-        )  # fmt: skip
+        )
         return Step(kernel, (cdiv(across, 256 * 8), lines), (256,), args, early=True)
 
     def narrow(self, parts: Pointer, count: int) -> Step:

@@ -73,9 +73,11 @@ class AsyncOperations:
         put(x, number, ring, Ring.LAST)
         entry = self._entry(x, ring, number)
         fields = {
-            Ring.NUMBER: number, Ring.KEY: key, Ring.ISSUED: self.clocks.clock(x, p, w),
+            Ring.NUMBER: number,
+            Ring.KEY: key,
+            Ring.ISSUED: self.clocks.clock(x, p, w),
             Ring.DONE: x.integer("i64", 0),
-        }  # fmt: skip
+        }
         for at, value in fields.items():
             put(x, value, entry, at)
 

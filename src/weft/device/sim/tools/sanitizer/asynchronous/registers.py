@@ -150,12 +150,12 @@ def _other(program: KernelProgram, state: _State, ins: Instruction) -> list[Misu
         return []
     out = [
         (FindingKind.SUM_USED, ins.index, state.sums[r][1])
-        for r in (*uses, *defs) if r in state.sums
-    ]  # fmt: skip
+        for r in (*uses, *defs)
+        if r in state.sums
+    ]
     out += [
-        (FindingKind.LEFT_CHANGED, ins.index, state.left[r][1])
-        for r in defs if r in state.left
-    ]  # fmt: skip
+        (FindingKind.LEFT_CHANGED, ins.index, state.left[r][1]) for r in defs if r in state.left
+    ]
     for r in defs:
         _forget(state, r)
         state.fresh[r] = ins.index

@@ -70,8 +70,9 @@ class TileRecords:
 
         b.helper("sanitizer_tiles_started", [_P], None, body)(p)
 
-    def touch(self, b: Builder, address: Val, size: Val, record: Val, writes: bool,
-              stream: int) -> None:  # fmt: skip
+    def touch(
+        self, b: Builder, address: Val, size: Val, record: Val, writes: bool, stream: int
+    ) -> None:
         """Compare an access to a range of shared memory with the records, and record it."""
         is_async = stream in ASYNC
 

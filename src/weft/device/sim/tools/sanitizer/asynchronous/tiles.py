@@ -28,9 +28,10 @@ from weft.ptx.isa.matrix.warpgroup_form import PIECE, PIECES, ROWS
 from weft.ptx.model import Imm, Instruction
 
 _STREAMS = {
-    Completion.PRODUCTS: Stream.PRODUCTS, Completion.BULK_GROUP: Stream.STORES,
+    Completion.PRODUCTS: Stream.PRODUCTS,
+    Completion.BULK_GROUP: Stream.STORES,
     Completion.GROUP: Stream.COPIES,
-}  # fmt: skip
+}
 _WITH_COPIES = Async(AsyncStep.ARRIVE, Completion.MBARRIER)
 _NEAR = (Space.SHARED, Space.GENERIC, Space.CLUSTER)
 _UNITS = (AccessUnit.LANES, AccessUnit.MATRIX, AccessUnit.COPY, AccessUnit.BULK)
