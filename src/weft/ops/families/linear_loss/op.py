@@ -15,7 +15,7 @@ from weft.ops.core.bind.derive import derive
 from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.families.linear_loss.plans import candidates
-from weft.ops.families.loss.classes import DTYPES, LABELS, check_reduction
+from weft.ops.families.loss.classes import DTYPES, LABELS, check_reduction, save
 from weft.ops.families.loss.scale import scale_unless_one
 
 NAME = "linear_cross_entropy"
@@ -93,11 +93,6 @@ def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
         return with_gradient(input, weight, target, bias, *options, *needed)[0]
 
     return redirected
-
-
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:4])
-    ctx.options = inputs[4:]
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
@@ -206,7 +201,7 @@ DEFINITIONS = (
         fake=_fake,
         candidates=functools.partial(candidates, True, False),
         check=_check,
-        setup=_setup,
+        setup=functools.partial(save, 4),
         backward=_backward,
         redirect=_redirect,
         autocast=LOWER,

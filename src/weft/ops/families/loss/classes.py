@@ -195,3 +195,9 @@ def check_reduction(name: str, reduction: str) -> None:
         raise ArgumentError(
             f"weft.ops.{name}: reduction is {reduction!r}", allowed=", ".join(map(repr, REDUCTIONS))
         )
+
+
+def save(count: int, ctx: Any, inputs: Any, output: Any) -> None:
+    """Save the first inputs for the backward pass, and the others as options."""
+    ctx.save_for_backward(*inputs[:count])
+    ctx.options = inputs[count:]

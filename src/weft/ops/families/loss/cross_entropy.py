@@ -12,7 +12,7 @@ from weft.errors import ArgumentError
 from weft.ops.core import eager, library
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
-from weft.ops.families.loss.classes import check, label_shape
+from weft.ops.families.loss.classes import check, label_shape, save
 from weft.ops.families.loss.cross_entropy_plans import candidates
 from weft.ops.families.loss.scale import scale_unless_one
 
@@ -32,11 +32,6 @@ def _check(
         raise ArgumentError(
             f"weft.ops.cross_entropy: label_smoothing must be 0 to 1, got {label_smoothing}"
         )
-
-
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3])
-    ctx.options = inputs[3:]
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
@@ -88,11 +83,6 @@ def _backward_fused(ctx: Any, grad: Any, *_: Any) -> Any:
     return dx, None, None, None, None, None
 
 
-def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:4])
-    ctx.options = inputs[4:]
-
-
 def _second(ctx: Any, v: Any) -> Any:
     """The second derivative, by torch's formulas."""
     grad, x, target, weight = ctx.saved_tensors
@@ -136,7 +126,7 @@ DEFINITIONS = (
         fake=_fake,
         candidates=functools.partial(candidates, True, False, 0),
         check=_check,
-        setup=_setup,
+        setup=functools.partial(save, 3),
         backward=_backward,
         redirect=_redirect,
     ),
@@ -158,7 +148,7 @@ DEFINITIONS = (
         doc="The gradient of the logits, from the gradient of the loss.",
         fake=lambda dy, input, *rest: input.new_empty(input.shape),
         candidates=functools.partial(candidates, False, True, 1),
-        setup=_setup_backward,
+        setup=functools.partial(save, 4),
         backward=_second,
         public=False,
     ),

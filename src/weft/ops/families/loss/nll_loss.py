@@ -17,7 +17,7 @@ from weft.ops.core.layouts import dense, merged
 from weft.ops.core.plan import Buffer, Layout, Plan, Step
 from weft.ops.core.rows import BLOCK
 from weft.ops.families.loss import model
-from weft.ops.families.loss.classes import call_of, check, class_dim, label_shape
+from weft.ops.families.loss.classes import call_of, check, class_dim, label_shape, save
 from weft.ops.families.loss.structs import LogitStrides
 
 FILE = "loss/nll.cu"
@@ -75,11 +75,6 @@ def _check(input: Any, target: Any, weight: Any, ignore_index: int, reduction: s
     check("nll_loss", input, target, weight, reduction)
 
 
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3])
-    ctx.options = inputs[3:]
-
-
 def _backward(ctx: Any, grad: Any) -> Any:
     if any(ctx.needs_input_grad[2:]):  # torch leaves out arguments that have their defaults
         raise ArgumentError(
@@ -123,7 +118,7 @@ DEFINITIONS = (
         fake=_fake,
         candidates=functools.partial(_candidates, False),
         check=_check,
-        setup=_setup,
+        setup=functools.partial(save, 3),
         backward=_backward,
     ),
     Definition(
