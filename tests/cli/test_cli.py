@@ -281,6 +281,13 @@ def test_bench_of_a_file_without_an_operation_says_what_it_needs(tmp_path: Path)
     assert said.exit_code == 1 and "@op.solution" in said.stderr and "docs/bench.md" in said.stderr
 
 
+def test_check_of_a_cuda_program_names_the_sanitizer(tmp_path: Path) -> None:
+    file = tmp_path / "program.cu"
+    file.write_text("int main() {}")
+    said = CliRunner().invoke(app, ["check", str(file)])
+    assert said.exit_code == 2 and f"weft check --sanitize {file}" in said.stderr
+
+
 def test_tune_lists_the_ops() -> None:
     pytest.importorskip("torch")
     listed = CliRunner().invoke(app, ["tune", "--list"]).stdout.split()

@@ -54,7 +54,12 @@ def operations(path: Path) -> list[Op]:
     if name not in sys.modules or getattr(sys.modules[name], "__file__", "") != str(path):
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            raise ArgumentError("not a Python file", got=str(path), allowed="a file ending in .py")
+            raise ArgumentError(
+                "not a Python file",
+                got=str(path),
+                allowed="a file ending in .py, which has weft.Op and solutions",
+                next=f"weft check --sanitize {path} runs a CUDA program and checks its accesses",
+            )
         module = importlib.util.module_from_spec(spec)
         # Registered before execution, as dataclasses and pickle look modules up by name.
         sys.modules[name] = module
