@@ -10,6 +10,7 @@ import draw
 
 torch = pytest.importorskip("torch")
 
+import weft  # noqa: E402
 import weft.ops  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.families.conv.cases import CASES  # noqa: E402
@@ -52,6 +53,29 @@ def test_a_gradient_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     orders = dict(called)
     assert [name for name, _ in called].count("permute") == 2
     assert orders["conv_backward_input"] == orders["conv_backward_weight"] == (80, 1, 16, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(2, 6, 5), (1, 6, 1), (2, 1, 5)], ids=str)
+@pytest.mark.parametrize("taps", [1, 3])
+def test_a_gradient_with_gaps_between_pixels(
+    taps: int, shape: tuple[int, int, int], dtype: Any
+) -> None:
+    """That of a part of a joined tensor keeps its channels last, as fake tensors say."""
+    n, *pixels = shape
+    drawn = draw.seeded(2)
+    joined = drawn.normal(n, 24, *pixels).to(dtype).contiguous(memory_format=torch.channels_last)
+    weight = drawn.normal(8, 16, taps, taps).to(dtype)
+    dy, size, pad = joined[:, 8:16], [n, 16, *pixels], [taps // 2]
+    call = library.call("conv_backward_input")
+    with weft.sanitize():
+        dx = call(dy, weight, size, [1], pad, [1], 1)
+    with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
+        fake = call(mode.from_tensor(dy), mode.from_tensor(weight), size, [1], pad, [1], 1)
+    assert dx.stride() == fake.stride()
+    assert dx.is_contiguous(memory_format=torch.channels_last)
+    wanted = torch.nn.grad.conv2d_input(size, weight.float(), dy.float(), padding=pad)
+    torch.testing.assert_close(dx.float(), wanted, rtol=2e-2, atol=5e-2)
 
 
 @pytest.mark.parametrize("last", [False, True])

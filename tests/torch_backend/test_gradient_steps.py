@@ -129,3 +129,23 @@ def test_gradients_keep_the_channels_last(taps: int, dtype: Any, form: Any) -> N
         assert "clone" not in " ".join(names)
         assert names.count("weft.permute") == (1 if taps == 1 else 3)  # of gradients of weights
         assert not any("sum" in name for name in fused(steps)), steps
+
+
+# ---- factors of channels -----------------------------------------------------------------------
+class Scaled(nn.Module):  # type: ignore[misc]
+    """A factor and a term for each channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor, self.term = (nn.Parameter(normal(6, 1, 1, seed=i) + 1) for i in range(2))
+
+    def forward(self, x: Any) -> Any:
+        return torch.tanh(x * self.factor + self.term)
+
+
+@pytest.mark.parametrize("form", [torch.channels_last, torch.contiguous_format], ids=str)
+@pytest.mark.parametrize("shape", [(3, 6, 5, 4), (1, 6, 5, 4), (3, 6, 1, 1)], ids=str)
+def test_gradients_of_factors_are_sums_of_weft(shape: tuple[int, ...], form: Any) -> None:
+    x = normal(*shape).contiguous(memory_format=form).requires_grad_()
+    steps = steps_of(Scaled(), x)
+    assert not [name for kind, name in steps if kind == "torch" and "sum" in name], steps

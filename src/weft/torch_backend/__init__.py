@@ -8,9 +8,7 @@ partition.py  divides a traced graph into forward and backward passes
 cuda_graphs.py  programs as CUDA graphs, by PyTorch's trees of graphs
 writer.py     adds operations to a traced graph
 canonical.py  brings a traced graph into the form that is divided into steps
-norms.py      writes out norms that autocast surrounds with conversions
-residuals.py  adds gradients of residual connections in the kernels of norms
-dropouts.py   writes out dropout beside elementwise operations as a mask of their kernel
+passes/       writes out norms and dropout, and adds gradients of residual connections in norms
 delay.py      moves elementwise operations next to those that read them
 lower.py      graph -> steps, with the values that each of them reads, makes and frees
 merging.py    merges kernels with those that read their results

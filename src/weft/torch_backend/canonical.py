@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -83,9 +84,10 @@ def _join_tensors(graph: Graph, node: Node, new: bool) -> None:
 
 
 def _sum_columns(graph: Graph, node: Node) -> None:
-    """Sum by weft's op what a fused kernel would copy first, since its rows are not contiguous.
+    """Sum by weft's op what is no sum of rows that lie in memory one after the other.
 
-    Such as the pixels of images with the channels last.
+    Such as the pixels of images with the channels last, which a fused kernel would copy first, and
+    the gradient of a factor of each channel.
     """
     x, dims = node.args[:2]
     if not isinstance(x, Node) or not isinstance(dims, list | tuple) or not dims:
@@ -93,7 +95,7 @@ def _sum_columns(graph: Graph, node: Node) -> None:
     value, made = x.meta["val"], node.meta["val"]
     if value.dtype not in FLOATS or made.dtype is not value.dtype or not value.numel():
         return
-    if value.is_contiguous() or is_elementwise(x):
+    if not _is_block(value, dims) or (_is_tail(value, dims) and _has_rows(x)):
         return
     keeps = bool(node.args[2]) if len(node.args) > 2 else bool(node.kwargs.get("keepdim", False))
     library.function("sum")
@@ -104,6 +106,26 @@ def _sum_columns(graph: Graph, node: Node) -> None:
         graph.erase_node(node)
     else:
         graph.erase_node(found)
+
+
+def _is_tail(value: torch.Tensor, dims: Sequence[int]) -> bool:
+    """True for the last dimensions."""
+    rank = value.dim()
+    return sorted(d % rank for d in dims) == list(range(rank - len(dims), rank))
+
+
+def _has_rows(x: Node) -> bool:
+    """True if a kernel has rows of a value that are contiguous, or makes them."""
+    return bool(x.meta["val"].is_contiguous() or is_elementwise(x))
+
+
+def _is_block(value: torch.Tensor, dims: Sequence[int]) -> bool:
+    """True if the reduced dimensions follow each other in memory, or the others do."""
+    reduced = {d % value.dim() for d in dims}
+    order = sorted(range(value.dim()), key=lambda d: (-value.stride(d), d))
+    flags = [d in reduced for d in order if value.shape[d] > 1]
+    turns = sum(a is not b for a, b in itertools.pairwise(flags))
+    return any(flags) and turns < 3
 
 
 def _is_same(node: Node) -> bool:

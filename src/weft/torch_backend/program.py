@@ -12,12 +12,13 @@ from weft.ops.core.native import loaded, trace
 from weft.ops.fuse import table
 from weft.ops.fuse.group import FusionGroup, Step
 from weft.ops.fuse.groups import Apart
-from weft.torch_backend import ahead, dropouts, norms, residuals
+from weft.torch_backend import ahead
 from weft.torch_backend import steps as stepping
 from weft.torch_backend.canonical import canonical
 from weft.torch_backend.delay import delay
 from weft.torch_backend.lower import Placed, lower
 from weft.torch_backend.operands import is_item, made_by, read_by, size_of
+from weft.torch_backend.passes import dropouts, norms, residuals
 from weft.torch_backend.report import StepReport
 from weft.torch_backend.steps import AnyStep, Numbers, TorchStep, Values
 
