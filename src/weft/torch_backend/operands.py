@@ -1,4 +1,4 @@
-"""What the steps of a graph read and make."""
+"""Values that the steps of a graph read and make."""
 
 from __future__ import annotations
 
