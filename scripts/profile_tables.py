@@ -107,11 +107,12 @@ def cost_rows() -> list[tuple[str, ...]]:
             f"{c['times']:.2f}",
             f"{c['whole'] * 1e3:.0f}",
             f"{c['whole_times']:.2f}",
+            f"{c['prediction']:.1%}",
         )
         for c in run["cases"]
     ]
-    means = (f"{run['mean']:.2f}", "", f"{run['whole_mean']:.2f}")
-    return [*rows, ("geometric mean", "", "", *means)]
+    means = (f"{run['mean']:.2f}", "", f"{run['whole_mean']:.2f}", f"{run['most_prediction']:.1%}")
+    return [*rows, ("geometric mean; most", "", "", *means)]
 
 
 def debugger_rows() -> list[tuple[str, ...]]:

@@ -253,7 +253,7 @@ def ncu_table() -> str:
 def profile_cost_table() -> str:
     """The newest run of `benchmarks/profile_cost.py --record`."""
     header = ("kernel", "plain, ms#", "totals, ms#", "times#", "all parts, ms#", "times#")
-    return table(header, profile_tables.cost_rows())
+    return table((*header, "predicted: more#"), profile_tables.cost_rows())
 
 
 def debugger_cost_table() -> str:

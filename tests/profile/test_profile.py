@@ -225,6 +225,7 @@ def test_records_hold_what_the_documents_claim() -> None:
     assert near >= 0.75 * some
     cost = profile_tables.newest("profile_cost.jsonl")
     assert cost["mean"] <= cost["whole_mean"] <= 3
+    assert cost["most_prediction"] <= 0.3
     limits = [n for case in cases for n in case["both"] if n.startswith("launch__occupancy_limit")]
     assert limits, "occupancy is compared too"
 
