@@ -109,10 +109,10 @@ PLANTED = {
         "26 bodies",
         solved(
             "26 bodies", "if (i < bodies->count) bodies->x[i] += bodies->v[i];",
-            "int n = bodies->count, k = i * 7 % n;\n"
-            "    if (i < n && n % 7) bodies->x[k] += bodies->v[k];\n"
-            "    if (i == 0 && n % 7 == 0)\n"
-            "        for (int j = 0; j < n; j++) bodies->x[j] += bodies->v[j];",
+            # A prime that does not divide n, up to 3,000: each body is moved once.
+            "int n = bodies->count, step = n % 7 ? 7 : n % 11 ? 11 : n % 13 ? 13 : 17;\n"
+            "    int k = i * step % n;\n"
+            "    if (i < n) bodies->x[k] += bodies->v[k];",
         ),
         kinds.UNCOALESCED, "load sectors per request is", "",
     ),
