@@ -28,6 +28,7 @@ OPERATIONS = "operations of atom, red and redux: words of their rows' modifier `
 EXCEPTIONS = {
     ("device/sim/memory/atomics.py", "REDUCES"): OPERATIONS,
     ("device/sim/tools/counters/watcher.py", "NATIVE_ATOMICS"): OPERATIONS,
+    ("measure/profile/prediction/assembled.py", "_MERGED"): OPERATIONS,
     ("device/sim/memory/atomics.py", "self.op in ('add', 'min', 'max')"): OPERATIONS,
 }
 """(module, name of the collection or its comparison) -> why its words are not opcodes."""

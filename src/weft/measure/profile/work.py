@@ -28,6 +28,7 @@ from weft.ptx.isa.columns import (
 )
 from weft.ptx.isa.control import control
 from weft.ptx.isa.memory import textures
+from weft.ptx.model import SIZES
 
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
@@ -101,7 +102,8 @@ def has_slow_path(opcode: str) -> bool:
     It is a special function and steps after it, or a call for operands that these cannot take.
     Nothing is moved past the branch between both.
     """
-    wide = not opcode.endswith(("32", "16")) or opcode.endswith("f32")
+    _, kind = operation(opcode)
+    wide = SIZES.get(kind) == 8 or kind in _FLOATS
     return wide and result(opcode) in _BY_CALLS and expands(opcode) >= _EXACT
 
 
@@ -168,6 +170,14 @@ def _reads(opcode: str, space: str) -> bool:
     decoded = isa.lookup(opcode.split("."))
     assert decoded is not None, f"{opcode} was executed"
     return any(x.reads and x.state_space(decoded.words) == space for x in decoded.row.effects)
+
+
+@functools.cache
+def operation(opcode: str) -> tuple[str, str]:
+    """The operation of an atomic access, "" for others, and the type."""
+    decoded = isa.lookup(opcode.split("."))
+    assert decoded is not None, f"{opcode} was executed"
+    return decoded.operation, decoded.type
 
 
 @functools.cache

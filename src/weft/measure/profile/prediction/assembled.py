@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weft.measure.profile.prediction.uniform import at_one_address, same_registers, with_one_value
-from weft.measure.profile.work import is_atomic
+from weft.measure.profile.work import is_atomic, operation
 from weft.values.profile import Access, Instruction, Profile
 
 SECTOR = 32
+_SUM = "add"
 _MERGED = frozenset(("add", "min", "max", "and", "or", "xor"))
 _INTEGERS = frozenset(("u32", "s32", "b32"))
 _PLACE = re.compile(r"\[(%[\w$]+)(?:\+(-?\d+))?\]")
@@ -38,8 +39,8 @@ def _with(i: Instruction, accesses: Sequence[Access]) -> Instruction:
 def _mergeable(i: Instruction) -> bool:
     if not i.accesses or not is_atomic(i.opcode):
         return False
-    parts = i.opcode.split(".")
-    return parts[-1] in _INTEGERS and not _MERGED.isdisjoint(parts)
+    name, kind = operation(i.opcode)
+    return kind in _INTEGERS and name in _MERGED
 
 
 def _merges(i: Instruction, same: frozenset[str]) -> bool:
@@ -48,7 +49,7 @@ def _merges(i: Instruction, same: frozenset[str]) -> bool:
         return False
     if all(a.kind == "reduction" for a in i.accesses):
         return True
-    return "add" in i.opcode.split(".") and with_one_value(i, same)
+    return operation(i.opcode)[0] == _SUM and with_one_value(i, same)
 
 
 def _one_lane(a: Access) -> Access:

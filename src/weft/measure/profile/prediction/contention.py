@@ -14,7 +14,7 @@ from weft.measure.profile import floor
 from weft.measure.profile.prediction import constants as c
 from weft.measure.profile.prediction.assembled import SECTOR
 from weft.measure.profile.prediction.uniform import at_one_address, same_registers
-from weft.measure.profile.work import is_atomic
+from weft.measure.profile.work import is_atomic, operation
 from weft.values.profile import Access, Instruction, Profile
 
 ATOMIC = ("atomic", "reduction")
@@ -56,9 +56,8 @@ def _is_loop(i: Instruction) -> bool:
     near = all(a.space == "shared" and a.kind in ATOMIC for a in i.accesses)
     if not near or not is_atomic(i.opcode):
         return False
-    parts = i.opcode.split(".")
-    wide = not _WIDE.isdisjoint(parts) and _ONE_STEP.isdisjoint(parts)
-    return wide or not _FLOATS.isdisjoint(parts)
+    name, kind = operation(i.opcode)
+    return kind in _FLOATS or (kind in _WIDE and name not in _ONE_STEP)
 
 
 def slice_seconds(p: Profile) -> float:
@@ -66,7 +65,7 @@ def slice_seconds(p: Profile) -> float:
     slices = sum(-(-min(a.read, a.written) // SLICE_BYTES) for a in p.arrays)
     lines = sum(-(-min(a.read, a.written) // 128) for a in p.arrays)
     found = [(i, a) for i in p.instructions for a in i.accesses if _is_far(a)]
-    floats = sum(a.sectors for i, a in found if not _FLOATS.isdisjoint(i.opcode.split(".")))
+    floats = sum(a.sectors for i, a in found if operation(i.opcode)[1] in _FLOATS)
     integers = sum(a.sectors for _, a in found) - floats
     return integers / max(1, slices) / floor.SAME_ADDRESS + floats / max(1, lines) / FLOATS_ON_LINE
 
