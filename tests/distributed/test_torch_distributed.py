@@ -9,6 +9,9 @@ import importlib.util
 import os
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,3 +68,41 @@ def test_more_processes_than_gpus(tmp_path: Path) -> None:
     assert done.returncode == 1
     for part in ("CUDA error: invalid device ordinal", "got: cuda:1", "`weft run --gpus 2`"):
         assert part in done.stderr, done.stderr
+
+
+def test_a_transfer_ends_when_nothing_else_has_its_tensors() -> None:
+    """Gloo's threads say that they are done before they let go of tensors."""
+    import torch
+    from torch._C import _distributed_c10d as c10d
+
+    from weft.frontends.pytorch.distributed.transport import transfer
+
+    let_go = threading.Event()
+
+    def begin(tensors: list[torch.Tensor], factor: int) -> c10d.Work:
+        done: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+
+        def gloo() -> None:
+            (tensor,) = tensors
+            tensor *= factor
+            done.set_result([])
+            time.sleep(0.2)
+            let_go.set()
+
+        threading.Thread(target=gloo).start()
+        return c10d._create_work_from_future(done)
+
+    ones = torch.ones(2)
+    transfer(begin, [ones], 3)
+    assert let_go.is_set() and ones.tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="no such rank"):
+        transfer(raises(RuntimeError("no such rank")), ones)
+
+
+def raises(error: Exception) -> Callable[[object], None]:
+    """A function that raises an error."""
+
+    def function(_: object) -> None:
+        raise error
+
+    return function

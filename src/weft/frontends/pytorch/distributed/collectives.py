@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch._C import _distributed_c10d as c10d
 
-from weft.frontends.pytorch.distributed.communicator import Call, Communicator, finish
+from weft.frontends.pytorch.distributed.communicator import Call, Communicator
 from weft.frontends.pytorch.distributed.reductions import Reduction
 from weft.frontends.pytorch.distributed.sections import Sections, flat, split
+from weft.frontends.pytorch.distributed.transport import transfer
 
 
 def _all_reduce(
@@ -54,7 +55,7 @@ def _broadcast(group: Communicator, tensors: Any, root_rank: int, **_: Any) -> t
         for tensor in tensors:
             with Sections([tensor]) as (part,):
                 if len(part):
-                    finish(group.gloo.broadcast([part], options))
+                    transfer(group.gloo.broadcast, [part], options)
 
     call = Call(
         f"broadcast({_shown(tensors)}, from {root_rank})",
@@ -104,7 +105,7 @@ def _all_gather_singles(
         for output, tensor in zip(outputs, inputs, strict=True):
             with Sections([output]) as (part,):
                 if len(part):
-                    finish(group.gloo._allgather_base(part, flat(tensor)))
+                    transfer(group.gloo._allgather_base, part, flat(tensor))
 
     call = Call(f"all_gather_into_tensor({_shown(inputs)})", f"all_gather {_sizes(inputs)}")
     return call, body
@@ -239,10 +240,8 @@ def _monitored_barrier(
 def _exchange(group: Communicator, sends: Sequence[Any], parts: Sequence[Any]) -> None:
     """Send bytes to every rank and receive bytes from every rank."""
     into = torch.empty(sum(map(len, parts)), dtype=torch.uint8)
-    work = group.gloo.alltoall_base(
-        into, torch.cat(list(sends)), [len(p) for p in parts], [len(s) for s in sends]
-    )
-    finish(work)
+    takes, gives = ([len(part) for part in each] for each in (parts, sends))
+    transfer(group.gloo.alltoall_base, into, torch.cat(list(sends)), takes, gives)
     for part, came in zip(parts, into.split([len(p) for p in parts]), strict=True):
         part.copy_(came)
 

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from weft.errors import Error
+from weft.frontends.pytorch.distributed.transport import transfer, transport
 
 _MOST_BYTES = 1024
 """Size of the description of a collective that ranks exchange."""
@@ -165,7 +166,7 @@ class Communicator:
             data = b""
         own = torch.frombuffer(bytearray(data.ljust(_MOST_BYTES)), dtype=torch.uint8)
         every = torch.empty(self.size * _MOST_BYTES, dtype=torch.uint8)
-        finish(self.gloo._allgather_base(every, own))
+        transfer(self.gloo._allgather_base, every, own)
         texts = [bytes(part.tolist()).decode().strip() for part in every.chunk(self.size)]
         return texts if all(texts) else None
 
@@ -196,15 +197,6 @@ class Progress:
             return f"last called collective {self._store.get(key).decode()}"
         except RuntimeError:  # the process with the store has ended
             return "unknown"
-
-
-def transport(group: Any) -> Any:
-    """The Gloo backend of a group."""
-    return group._get_backend(torch.device("cpu"))
-
-
-finish = c10d.Work.wait
-"""torch's own wait, which raises no failure of another collective."""
 
 
 def raise_failure() -> None:

@@ -18,6 +18,7 @@ from weft.frontends.pytorch.distributed import communicator
 from weft.frontends.pytorch.distributed.collectives import COLLECTIVES
 from weft.frontends.pytorch.distributed.communicator import Call, Communicator
 from weft.frontends.pytorch.distributed.reductions import Reduction
+from weft.frontends.pytorch.distributed.transport import transport
 
 _open: dict[str, Communicator] = {}
 """Name of a group -> its communicator."""
@@ -55,7 +56,7 @@ def close(group: Any = None) -> None:
 def _of(group: Any) -> Communicator:
     """The communicator of a group; a group that came after a destroyed one has its own."""
     known = _open.get(group.group_name)
-    if known is None or known.gloo is not communicator.transport(group):
+    if known is None or known.gloo is not transport(group):
         known = _open[group.group_name] = Communicator(group)
     return known
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._C import _distributed_c10d as c10d
 
-from weft.frontends.pytorch.distributed.communicator import finish
+from weft.frontends.pytorch.distributed.transport import transfer
 
 _Kind: Any = c10d.ReduceOp.RedOpType
 
@@ -86,7 +86,7 @@ class Reduction:
         name = "SUM" if self._name in _LINEAR else self._name
         kind = _OF_BOOLEANS.get(name, name) if boolean else name
         options.reduceOp = c10d.ReduceOp(getattr(_Kind, kind))
-        finish(gloo.allreduce([tensor], options))
+        transfer(gloo.allreduce, [tensor], options)
         if average and not tensor.is_floating_point():
             tensor.floor_divide_(gloo.size())
 
