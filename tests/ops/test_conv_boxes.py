@@ -173,6 +173,24 @@ def test_clusters_share_source_channels(name: str) -> None:
                 assert torch.equal(run(which, passes.args[which], found), got)
 
 
+@pytest.mark.parametrize("name", ["images", "stride", "stride of one axis", "few channels"])
+def test_gradients_with_channels_last(name: str) -> None:
+    """Written in this order, or copied into it where parts have another; the bits are the same."""
+    passes = Passes(CALLS[name])
+    plain = {c.name: c for c in candidates("weight", passes.args["weight"])}
+    args = (*passes.args["weight"], True)
+    made = candidates("weight", args)
+    written = [c for c in made if not c.name.endswith(", reordered")]
+    assert bool(written) == (name != "few channels") and len(made) > len(written)
+    for found in (*written, next(c for c in made if c not in written)):
+        with weft.sanitize() as session:
+            got = run("weight", args, found)
+        assert not session.findings
+        assert got.is_contiguous(memory_format=torch.channels_last)
+        want = run("weight", args[:-1], plain[found.name.removesuffix(", reordered")])
+        assert torch.equal(got, want)
+
+
 @pytest.mark.parametrize("which", OPS)
 def test_schedules(which: str) -> None:
     """Copies and products in another order change no bit."""

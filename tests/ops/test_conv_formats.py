@@ -27,9 +27,9 @@ def test_a_gradient_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(name: str) -> Any:
         function = find(name)
 
-        def call(*args: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
             called.append((name, args[0].stride()))
-            return function(*args)
+            return function(*args, **options)
 
         return call
 
@@ -51,7 +51,7 @@ def test_a_gradient_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert got[0].is_contiguous(**last)
     assert got[1].is_contiguous(**last)
     orders = dict(called)
-    assert [name for name, _ in called].count("permute") == 2
+    assert [name for name, _ in called].count("permute") == 1
     assert orders["conv_backward_input"] == orders["conv_backward_weight"] == (80, 1, 16, 4)
 
 

@@ -127,7 +127,7 @@ def test_gradients_keep_the_channels_last(taps: int, dtype: Any, form: Any) -> N
     names = [name for _, name in steps]
     if form is torch.channels_last:
         assert "clone" not in " ".join(names)
-        assert names.count("weft.permute") == (1 if taps == 1 else 3)  # of gradients of weights
+        assert "weft.permute" not in names  # gradients of weights are written in their order
         assert not any("sum" in name for name in fused(steps)), steps
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.plan import Plan
+from weft.ops.core.composition import Composition
+from weft.ops.core.layouts import permuted
+from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
 from weft.ops.families.conv import (
     direct,
     fourier,
@@ -29,7 +32,12 @@ from weft.ops.families.conv.depthwise import tiles as depthwise_tiles
 from weft.ops.families.conv.tma import gradients as box_gradients
 from weft.ops.families.conv.tma import patches, products
 from weft.ops.families.conv.tma import windows as boxes
+from weft.ops.families.elementwise import copies
 
+INPUTS = 2
+"""Inputs of a backward pass."""
+SCRATCH = INPUTS + 1
+"""Number of its first buffer."""
 LARGE = 64
 """Taps of a filter from which on convolutions by Fourier transforms are considered."""
 
@@ -97,6 +105,35 @@ def backward_input(request: Request) -> list[Candidate]:
 
 def backward_weight(request: Request) -> list[Candidate]:
     """The backward pass to the weight."""
+    if not request.options["channels_last"]:
+        return _gradients(request)
+    made = job.backward_weight(request, rows=False)
+    size = made.result.layout.shape
+    dense = replace(request, options=request.options | {"channels_last": False})
+    stage, out = Pointer(SCRATCH), made.result.pointer
+    layout = Layout(made.out.dtype, size, Buffer(size, made.out.dtype).steps, 16)
+    copy = copies.contiguous(permuted(layout, (0, 2, 3, 1)), stage, out, request.target)
+    by_boxes = box_gradients.gradients(made) if _kinds(made)[1] and layout.numel else []
+    return [*by_boxes, *(_reordered(c, made.out, copy) for c in _gradients(dense))]
+
+
+def _reordered(candidate: Candidate, out: Buffer, copy: copies.CopyPlan) -> Candidate:
+    """A candidate whose result is copied into another order."""
+
+    def build() -> Plan:
+        plan = candidate.build()
+        whole = Composition(INPUTS, (out,))
+        stage = whole.buffer(plan.outputs[0])
+        whole.run(plan, [Pointer(i) for i in range(INPUTS)], [stage])
+        whole.steps += copy.steps
+        return whole.plan()
+
+    cost = candidate.cost + copy.cost
+    return Candidate(f"{candidate.name}, reordered", cost, candidate.why, build)
+
+
+def _gradients(request: Request) -> list[Candidate]:
+    """The backward pass to the weight, to a contiguous result."""
     made = job.backward_weight(request)
     if 0 in (made.result.layout.numel, made.first.layout.numel, made.second.layout.numel):
         return _empty(made)

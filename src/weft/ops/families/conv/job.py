@@ -194,4 +194,6 @@ def backward_weight(request: Request, rows: bool = True) -> ConvJob:
     builder = Builder(request, dims)
     gradient = builder.tensor(0, rows and not _reads_rows(dy))
     source = builder.tensor(1, rows and not _reads_rows(x))
-    return builder.job(shape, gradient, source, None, Buffer(size, x.dtype))
+    last = request.options["channels_last"]
+    out = Buffer(size, x.dtype, strides=dense_strides(size, last=True) if last else None)
+    return builder.job(shape, gradient, source, None, out)

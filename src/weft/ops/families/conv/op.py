@@ -16,6 +16,8 @@ from weft.ops.families.conv import arguments, candidates, fused
 from weft.ops.families.conv.geometry import is_inside
 
 OPTIONS = "int[{dims}] stride=1, int[{dims}] padding=0, int[{dims}] dilation=1, int groups=1"
+_SHARED = 5
+"""Options of all passes: these and the precision."""
 
 
 # ---- gradients ---------------------------------------------------------------------------------
@@ -38,11 +40,11 @@ def _backward(ctx: Any, grad: Any) -> Any:
     over = [d for d in range(grad.dim()) if d != grad.dim() - dims - 1]
     if data or weights:
         grad = _in_format(grad, x)
-    dw = weights(grad, x, list(weight.shape), *ctx.options) if weights else None
+    # Else autograd copies it into the order of the weight, by a slow kernel.
+    order = {"channels_last": True} if arguments.has_last(weight) else {}
     return (
         data(grad, weight, list(x.shape), *ctx.options) if data else None,
-        # Else autograd copies it into the order of the weight, by a slow kernel.
-        _with_channels_last(dw) if weights and arguments.has_last(weight) else dw,
+        weights(grad, x, list(weight.shape), *ctx.options, **order) if weights else None,
         # torch leaves out arguments that have their defaults.
         library.call("sum")(grad, over) if wants[2:3] == (True,) else None,
         *[None] * len(ctx.options),
@@ -60,15 +62,12 @@ def _in_format(grad: Any, x: Any) -> Any:
         return grad
     if grad.is_contiguous(memory_format=torch.channels_last):
         return grad
-    return _with_channels_last(grad)
-
-
-def _with_channels_last(x: Any) -> Any:
-    return library.call("permute")(x, [0, 2, 3, 1]).permute(0, 3, 1, 2)
+    return library.call("permute")(grad, [0, 2, 3, 1]).permute(0, 3, 1, 2)
 
 
 def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, other, _, *ctx.options = inputs
+    grad, other, _, *options = inputs
+    ctx.options, ctx.others = options[:_SHARED], len(inputs) - 2
     ctx.save_for_backward(grad, other)
 
 
@@ -80,7 +79,7 @@ def _backward_of_input(ctx: Any, grad_dx: Any) -> Any:
     return (
         conv(grad_dx, weight, None, *ctx.options) if conv else None,
         weights(grad, grad_dx, list(weight.shape), *ctx.options) if weights else None,
-        *[None] * (1 + len(ctx.options)),
+        *[None] * ctx.others,
     )
 
 
@@ -92,7 +91,7 @@ def _backward_of_weight(ctx: Any, grad_dw: Any) -> Any:
     return (
         conv(x, grad_dw, None, *ctx.options) if conv else None,
         data(grad, grad_dw, list(x.shape), *ctx.options) if data else None,
-        *[None] * (1 + len(ctx.options)),
+        *[None] * ctx.others,
     )
 
 
@@ -116,6 +115,10 @@ def _fake_input(dy: Any, weight: Any, input_size: Any, *options: Any) -> Any:
     inside = is_inside(dy.shape, dy.stride())
     last = len(input_size) == 4 and (inside or arguments.has_last(weight))
     return arguments.empty(dy, tuple(input_size), last)
+
+
+def _fake_weight(dy: Any, x: Any, weight_size: Any, *options: Any) -> Any:
+    return arguments.empty(x, tuple(weight_size), len(options) > _SHARED and options[_SHARED])
 
 
 def _check_input(dy: Any, weight: Any, size: Any, *options: Any) -> None:
@@ -147,8 +150,7 @@ def _forward_definition(dims: int) -> Definition:
 
 
 _BACKWARD = (
-    "int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1, "
-    'str precision="fp32") -> Tensor'
+    'int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1, str precision="fp32"'
 )
 
 GROUP = "convolution"
@@ -157,7 +159,7 @@ DEFINITIONS = (
     _forward_definition(2),
     Definition(
         name="conv_backward_input",
-        schema=f"(Tensor dy, Tensor weight, int[] input_size, {_BACKWARD}",
+        schema=f"(Tensor dy, Tensor weight, int[] input_size, {_BACKWARD}) -> Tensor",
         doc="The gradient of a convolution's input.",
         fake=_fake_input,
         candidates=candidates.backward_input,
@@ -169,9 +171,10 @@ DEFINITIONS = (
     ),
     Definition(
         name="conv_backward_weight",
-        schema=f"(Tensor dy, Tensor input, int[] weight_size, {_BACKWARD}",
-        doc="The gradient of a convolution's weight.",
-        fake=lambda dy, x, weight_size, *options: x.new_empty(tuple(weight_size)),
+        schema=f"(Tensor dy, Tensor input, int[] weight_size, {_BACKWARD}, "
+        "bool channels_last=False) -> Tensor",
+        doc="The gradient of a convolution's weight; `channels_last` is its order in memory.",
+        fake=_fake_weight,
         candidates=candidates.backward_weight,
         setup=_setup_backward,
         backward=_backward_of_weight,

@@ -14,11 +14,13 @@ using namespace weft;
 
 STRUCT_WEIGHTBOXES;  // tma/gradients.py declares it
 
+// What sums are, and their order: a part of the gradient, [channel of dy][tap][channel of x]; the
+// gradient, [channel of dy][channel of x][tap]; or the gradient with its channels last, as a part.
+enum SumsOf { PARTS, FIRST, LAST };
+
 // The results of a tile: FRAGMENTS accumulators of each of its threads. CLUSTER blocks have added
-// parts of the positions, and each stores its share of the channels of dy. DIRECT: the sums are the
-// gradient, [channel of dy][channel of x][tap]; else they are a part of it, [channel of
-// dy][tap][channel of x].
-template <class T, int FRAGMENTS, int ACROSS, int DOWN, int CLUSTER, bool DIRECT>
+// parts of the positions, and each stores its share of the channels of dy.
+template <class T, int FRAGMENTS, int ACROSS, int DOWN, int CLUSTER, SumsOf OF>
 struct WeightTile {
     static constexpr int THREADS = ACROSS * DOWN * 128, ROWS = 64 / CLUSTER,
                          ROOM = FRAGMENTS * THREADS * 16;
@@ -65,24 +67,30 @@ struct WeightTile {
                 }
             }
             pairs(sum, thread, n, [&](int row, int tap, int column, float x, float y) {
-                if constexpr (DIRECT) {
-                    int own = row / 64 * ROWS + row % 64 - rank * ROWS;
-                    T* to_row = rows + own * wide + column * p.taps + tap;
-                    to_row[0] = to<T>(x), to_row[p.taps] = to<T>(y);
+                if constexpr (OF != PARTS) {
+                    int own = row / 64 * ROWS + row % 64 - rank * ROWS, next = 1,
+                        within = tap * p.tile_channels + column;
+                    if constexpr (OF == FIRST) within = column * p.taps + tap, next = p.taps;
+                    T* to_row = rows + own * wide + within;
+                    to_row[0] = to<T>(x), to_row[next] = to<T>(y);
                 } else {
                     store_part(part, row, tap, column, x, y);
                 }
             });
         }
-        if constexpr (DIRECT) {
+        if constexpr (OF != PARTS) {
             barrier_sync<THREADS>(1);
-            int columns = min(p.tile_channels, p.C - c) * p.taps / 8;  // vectors
-            for (int i = threadIdx.x; i < DOWN * ROWS * columns; i += THREADS) {
-                int own = i / columns, at = (i - own * columns) * 8;
+            int channels = min(p.tile_channels, p.C - c), pieces = OF == LAST ? p.taps : 1,
+                columns = channels * p.taps / pieces / 8;  // vectors of a piece
+            for (int i = threadIdx.x; i < DOWN * ROWS * pieces * columns; i += THREADS) {
+                int line = i / columns, at = (i - line * columns) * 8, own = line / pieces,
+                    tap = line - own * pieces;
                 int row = k + own / ROWS * 64 + rank * ROWS + own % ROWS;
+                long long first = OF == LAST ? ((long long)row * p.taps + tap) * p.C + c
+                                             : ((long long)row * p.C + c) * p.taps;
                 if (row < p.K)
-                    store_whole(out + ((long long)row * p.C + c) * p.taps + at,
-                                load<8>(rows + own * wide + at));
+                    store_whole(out + first + at,
+                                load<8>(rows + own * wide + tap * p.tile_channels + at));
             }
         }
         if constexpr (CLUSTER > 1) cluster_sync();  // no block ends while others read its fragments
@@ -90,12 +98,11 @@ struct WeightTile {
 };
 
 // A warpgroup has 64 channels of dy and a group of slabs, of a tap and 64 channels of x each. Slabs
-// are p.leading bytes apart: FIRST of them from one plane on, and SECOND from another. ACROSS
+// are p.leading bytes apart: SLABS of them from one plane on, and SECOND from another. ACROSS
 // warpgroups have a group each, and DOWN others the next 64 channels of dy. Another warp copies. A
 // stage has a tile's rows of dy and its planes. A block adds the tiles of its part of all
 // positions.
-template <class T, int FIRST, int SECOND, int ACROSS, int DOWN, int STAGES, int CLUSTER,
-          bool DIRECT>
+template <class T, int SLABS, int SECOND, int ACROSS, int DOWN, int STAGES, int CLUSTER, SumsOf OF>
 __global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
                             : ACROSS * DOWN > 1 ? 168
                                                 : 255)
@@ -160,7 +167,7 @@ __global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
     unsigned left = ring + down * p.dy_slot, right = ring + DOWN * p.dy_slot;
     unsigned from[2] = {right + group.plane[0] * p.x_slot + group.shift[0] * 128,
                         right + group.plane[1] * p.x_slot + group.shift[1] * 128};
-    float first[FIRST * 8][4], second[SECOND > 0 ? SECOND * 8 : 1][4];
+    float first[SLABS * 8][4], second[SECOND > 0 ? SECOND * 8 : 1][4];
     bool fresh = true;
 #pragma unroll 1
     for (int tile = begin; tile < end; ++tile, turn.next()) {
@@ -183,14 +190,14 @@ __global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
     wgmma_wait<0>();
     wgmma_results(first);
     if constexpr (SECOND > 0) wgmma_results(second);
-    using Tile = WeightTile<T, (FIRST + SECOND) * 8, ACROSS, DOWN, CLUSTER, DIRECT>;
+    using Tile = WeightTile<T, (SLABS + SECOND) * 8, ACROSS, DOWN, CLUSTER, OF>;
     Tile tile{tile_k * DOWN * 64, tile_c * p.tile_channels, tile_group * ACROSS, p};
     float* to = parts + (long long)whole * p.K * p.taps * p.C;
-    if constexpr (CLUSTER > 1 || DIRECT)
+    if constexpr (CLUSTER > 1 || OF != PARTS)
         barrier_sync<Tile::THREADS>(1);  // all have read the last stage: the results take its place
     auto put = [&](const float (&of)[4], int n) {
         float4 v = fresh ? make_float4(0, 0, 0, 0) : make_float4(of[0], of[1], of[2], of[3]);
-        if constexpr (CLUSTER > 1 || DIRECT)
+        if constexpr (CLUSTER > 1 || OF != PARTS)
             reinterpret_cast<float4*>(start)[n * Tile::THREADS + threadIdx.x] = v;
         else
             tile.pairs(v, threadIdx.x, n, [&](int row, int tap, int column, float x, float y) {
@@ -198,8 +205,8 @@ __global__ void __maxnreg__(ACROSS* DOWN > 2    ? 128
             });
     };
 #pragma unroll
-    for (int i = 0; i < FIRST * 8; ++i) put(first[i], i);
+    for (int i = 0; i < SLABS * 8; ++i) put(first[i], i);
 #pragma unroll
-    for (int i = 0; i < SECOND * 8; ++i) put(second[i], FIRST * 8 + i);
-    if constexpr (CLUSTER > 1 || DIRECT) tile.finish(start, to, out);
+    for (int i = 0; i < SECOND * 8; ++i) put(second[i], SLABS * 8 + i);
+    if constexpr (CLUSTER > 1 || OF != PARTS) tile.finish(start, to, out);
 }

@@ -104,6 +104,7 @@ class GradientBlock(NamedTuple):
     splits   parts of the positions
     cluster  blocks that add their parts
     direct   the sums of a cluster are the gradient
+    last     that has the channels last
     """
 
     across: int
@@ -112,6 +113,7 @@ class GradientBlock(NamedTuple):
     splits: int = 1
     cluster: int = 1
     direct: bool = False
+    last: bool = False
 
     @property
     def threads(self) -> int:
@@ -145,8 +147,17 @@ def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
         return []
     g, view = job.thinned(job.second)
     job = replace(job, geometry=g, second=view)
-    ways = [_packed(job), _widened(job)]
-    return cheapest((c for way in ways if way for c in _candidates(way)), most)
+    packed = _packed(job)
+    if _writes_last(job):  # no other pass has its parts in this order
+        ways = [packed] if packed.plain else []
+    else:
+        ways = [way for way in (packed, _widened(job)) if way]
+    return cheapest((c for way in ways for c in _candidates(way)), most)
+
+
+def _writes_last(job: ConvJob) -> bool:
+    """True if the gradient has its channels last."""
+    return job.out.strides is not None
 
 
 @dataclass(frozen=True)
@@ -191,7 +202,7 @@ def _packed(job: ConvJob) -> GradientOperands:
         g = replace(g, n=1, h=1, w=pixels, p=1, q=pixels)
 
     def add(parts: Pointer, count: int) -> Step:
-        transpose = Transpose(g.c, g.taps, x.padded)
+        transpose = None if _writes_last(job) else Transpose(g.c, g.taps, x.padded)
         return added(job, parts, g.k * g.taps * x.padded, count, transpose)
 
     directions = Directions(g, False)
@@ -277,7 +288,8 @@ def _blocks(
     for splits, cluster in sorted({(most, 1), (most // 2 * 2, 2)}):
         if splits:
             direct = way.plain and splits == cluster and tiles[2] == 1
-            yield block._replace(splits=splits, cluster=cluster, direct=direct)
+            last = _writes_last(way.job)
+            yield block._replace(splits=splits, cluster=cluster, direct=direct, last=last)
 
 
 def _shared(way: GradientOperands, groups: Grouping, stage: Stage, block: GradientBlock) -> int:
@@ -334,7 +346,8 @@ def _plan(
         image_map(way.dy, g.y, dtype, (tile.row, rows, tile.n), (1, 1)),
         image_map(way.x, g.x, dtype, (*directions.box(tile), tile.n), (step_w, step_h)),
     )
-    words = (groups.first, groups.second, *block[:3], block.cluster, block.direct)
+    form = ("LAST" if block.last else "FIRST") if block.direct else "PARTS"
+    words = (groups.first, groups.second, *block[:3], block.cluster, form)
     name = source.template("tma_weight", source.ctype(dtype), *words)
     kernel = source.kernel("conv/tma_weight.cu", name, **WeightBoxes.define())
     blocks = math.prod(tiles) * block.splits
