@@ -5,14 +5,16 @@
     pytest -n 2 --record-costs FOLDER --unmeasured
     python scripts/choose_tests.py FOLDER --cpu "NAME, CORES" --add
     pytest -n 2 --record-costs FOLDER --unmeasured --suite main
-    python scripts/choose_tests.py FOLDER --cpu "NAME, CORES" --main
+    pytest -n 2 --record-costs OTHER --suite main
+    python scripts/choose_tests.py FOLDER --cpu "NAME, CORES" --main --kept OTHER
 
 `main` takes tests by the lines of weft that they add per second, until it has nearly all lines that
 any test runs; then one case of every test function, the cheapest first. `quick` does the same
 within a smaller time. Only lines inside functions count: an import runs the others. `--add` keeps
 what was chosen before, and chooses among the tests of the run alone, by the same rule: they get
 that part of the time which they have of the CPU time of all tests. `--main` does the same after a
-run of `main` alone, which measures no other cases: they stay out of it.
+run of `main` alone, which measures no other cases: they stay out of it. `--kept` names another
+measurement, of tests that were chosen before: lines that they run need no added test.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Limits:
     seconds: float
 
 
-SUITES = {"main": Limits(0.98, 450), "quick": Limits(0.9, 60)}
+SUITES = {"main": Limits(0.98, 450), "quick": Limits(0.9, 40)}
 
 
 @dataclass(frozen=True)
@@ -77,17 +79,18 @@ def inside_functions(path: Path) -> int:
     return found
 
 
-def read(folder: Path) -> Measured:
-    """Join what the processes of a run have written."""
+def read(*folders: Path) -> Measured:
+    """Join what the processes of runs have written."""
     seconds: dict[str, float] = {}
-    for file in folder.glob("seconds.*"):
+    for file in _files("seconds.*", folders):
         for row in file.read_text("utf-8").splitlines():
             nodeid, spent = json.loads(row)
             seconds[nodeid] = seconds.get(nodeid, 0) + spent
     sources: dict[str, tuple[int, int]] = {}  # lines that count, and the place of the first
     lines = dict.fromkeys(seconds, 0)
     end = 0
-    for path, context, numbits in (row for file in folder.glob("lines.*") for row in _rows(file)):
+    found = (row for file in _files("lines.*", folders) for row in _rows(file))
+    for path, context, numbits in found:
         nodeid = PHASE.sub("", context)
         if nodeid not in lines or not path.endswith(".py"):  # coverage sees Jinja's templates, too
             continue
@@ -97,6 +100,10 @@ def read(folder: Path) -> Measured:
         counted, place = sources[path]
         lines[nodeid] |= (int.from_bytes(numbits, "little") & counted) << place
     return Measured(seconds, lines)
+
+
+def _files(pattern: str, folders: Iterable[Path]) -> Iterable[Path]:
+    return (file for folder in folders for file in folder.glob(pattern))
 
 
 def _rows(file: Path) -> list[tuple[str, str, bytes]]:
@@ -111,12 +118,15 @@ def _rows(file: Path) -> list[tuple[str, str, bytes]]:
             return []
 
 
-def choose(measured: Measured, limits: Limits) -> set[str]:
-    """Take tests by lines per second, then one case of each function, within the limits."""
+def choose(measured: Measured, limits: Limits, have: int = 0) -> set[str]:
+    """Take tests by lines per second, then one case of each function, within the limits.
+
+    have  the lines of tests that were chosen before
+    """
     cost = {test: max(spent, 0.001) for test, spent in measured.seconds.items()}
-    goal = limits.share * measured.everything.bit_count()
+    goal = limits.share * (measured.everything | have).bit_count()
     chosen: set[str] = set()
-    have, spent = 0, 0.0
+    spent = 0.0
     heap = [(-measured.lines[t].bit_count() / cost[t], t) for t in cost]
     heapq.heapify(heap)
     while heap and have.bit_count() < goal:
@@ -146,14 +156,16 @@ def part(limits: Limits, measured: Measured, kept: float) -> Limits:
     return Limits(limits.share, limits.seconds * added / (added + kept))
 
 
-def rows(measured: Measured, chosen: Mapping[str, set[str]], cpu: str) -> list[dict[str, object]]:
-    """The record: one row for each suite, then one for each test function."""
+def rows(
+    measured: Measured, chosen: Mapping[str, set[str]], had: Mapping[str, int], cpu: str
+) -> list[dict[str, object]]:
+    """The record: one row for each suite, with the lines it had, then one for each function."""
     when = datetime.date.today().isoformat()
     found: list[dict[str, object]] = [
         {
             "suite": name, "when": when, "cpu": cpu, "tests": len(tests),
             "cpu_seconds": round(sum(measured.seconds[t] for t in tests), 1),
-            "lines": union(measured.lines[t] for t in tests).bit_count(),
+            "lines": union([had[name], *(measured.lines[t] for t in tests)]).bit_count(),
         }
         for name, tests in chosen.items()
     ]  # fmt: skip
@@ -177,15 +189,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cpu", required=True, help="its name and number of cores, for the record")
     parser.add_argument("--add", action="store_true", help="keep the choice of other tests")
     parser.add_argument("--main", action="store_true", help="--add, of a run of `main` alone")
+    parser.add_argument("--kept", type=Path, help="a measurement of tests chosen before")
     options = parser.parse_args(arguments)
     add = options.add or options.main
-    measured = read(options.folder)
+    measured, had = _measured(options.folder, options.kept)
     if not measured.seconds:
         sys.exit(f"no file seconds.* in {options.folder}: run pytest with --record-costs first")
     replaced = set(map(suites.name, measured.seconds))
     before = [row for row in suites.recorded() if add and _stays(row, replaced)]
     kept = sum(row["cpu_seconds"] for row in before if "test" in row)
-    chosen = {name: choose(measured, part(SUITES[name], measured, kept)) for name in SUITES}
+    chosen = {
+        name: choose(measured, part(SUITES[name], measured, kept), had[name]) for name in SUITES
+    }
     quick = suites.group(chosen["quick"])
     named = suites.stored()["main"] if options.main else {}
     partly = suites.partly(chosen["main"], measured.seconds, named)
@@ -193,11 +208,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         quick = suites.merge(suites.stored()["quick"], quick, replaced)
         partly = suites.merge(suites.stored()["main"], partly, replaced)
     suites.store(quick, partly)
-    added = rows(measured, {**chosen, "all": set(measured.seconds)}, options.cpu)
+    added = rows(measured, {**chosen, "all": set(measured.seconds)}, had, options.cpu)
     table = sorted([*before, *added], key=lambda row: str(row.get("test", "")))
     suites.RECORD.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
     for row in added[: len(SUITES) + 1]:
         print(row)
+
+
+def _measured(folder: Path, kept: Path | None) -> tuple[Measured, dict[str, int]]:
+    """The measured tests, and the lines that other chosen tests have, by suite."""
+    new = read(folder).seconds
+    both = read(folder, kept) if kept else read(folder)
+    others = both.seconds.keys() - new.keys()
+    had = {
+        name: union(both.lines[test] for test in others if suites.has(name, test))
+        for name in suites.NAMES
+    }
+    return Measured(new, {test: both.lines[test] for test in new}), had
 
 
 def _stays(row: Mapping[str, Any], replaced: set[str]) -> bool:

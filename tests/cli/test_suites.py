@@ -51,10 +51,10 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     suites.stored.cache_clear()
 
 
-def measured(folder: Path, tests: dict[str, tuple[float, list[int]]]) -> Path:
+def measured(folder: Path, tests: dict[str, tuple[float, list[int]]], name: str = "costs") -> Path:
     """Write what `--record-costs` writes: CPU seconds, and lines of SOURCE, of each test."""
     coverage = pytest.importorskip("coverage")
-    costs = folder / "costs"
+    costs = folder / name
     costs.mkdir()
     source = folder / "source.py"
     source.write_text(SOURCE, "utf-8")
@@ -131,6 +131,17 @@ def test_of_a_run_of_main_other_cases_stay_out(stored: Path) -> None:
     suites.stored.cache_clear()
     assert suites.stored()["main"]["cli/test_suites.py"] == {"test_old": ["b"]}
     assert record().keys() == {"test_old", "test_whole"}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_lines_that_chosen_tests_have(stored: Path, kept: bool) -> None:
+    """They need no added test, and count as lines of the suite."""
+    costs = measured(stored, {"test_new[a]": (0.1, [2]), "test_new[b]": (0.5, [6])})
+    other = measured(stored, {"test_old[b]": (0.1, [6])}, "other")
+    choose_tests.main([str(costs), "--cpu", "some", "--add", *["--kept", str(other)] * kept])
+    assert record()["test_new"]["main"] == (1 if kept else 2)
+    rows = [row for row in suites.recorded() if row.get("suite") == "main"]
+    assert rows[-1]["lines"] == 2
 
 
 def test_a_whole_measurement_keeps_nothing(stored: Path) -> None:
