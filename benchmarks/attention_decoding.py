@@ -86,7 +86,7 @@ def copies(s: Shape) -> list[tuple[torch.Tensor, ...]]:
 
 
 def kind(candidate: Candidate) -> str:
-    """How the keys are divided."""
+    """The division of the keys."""
     return next((w for w in ("cluster", "keys in") if w in candidate.name), "")
 
 

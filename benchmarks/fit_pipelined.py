@@ -158,7 +158,7 @@ def fit(rows: list[Row], first: Constants, trials: int) -> Constants:
 
 
 class Judgement(NamedTuple):
-    """How well calls are chosen: times relative to the fastest candidate and to the peer's."""
+    """The quality of the choice: times relative to the fastest candidate and to the peer's."""
 
     calls: int
     mean: float

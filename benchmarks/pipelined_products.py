@@ -121,7 +121,7 @@ class Call(NamedTuple):
 
 
 def kinds(candidate: Candidate) -> tuple[bool, ...]:
-    """What its name says about its schedule."""
+    """True for each word of a schedule that its name has."""
     return tuple(word in candidate.name for word in ("an SM", "K in", "in turns", "boxes", "even"))
 
 
@@ -174,7 +174,7 @@ def contenders(
 
 
 def kernel_of(call: Call, candidate: Candidate) -> Any:
-    """What tells its kernel from others."""
+    """The part of its name that tells its kernel from others."""
     build: Any = candidate.build
     if getattr(build, "func", None) is not pipelined.plan:
         return candidate.name, call

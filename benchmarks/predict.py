@@ -70,7 +70,7 @@ PRIOR = Factors(
     launch=2e-6,
     early=1.7e-6,
 )
-"""Where the fit begins: what kernels that use one unit alone reach."""
+"""The start of the fit: the rates of kernels that use one unit alone."""
 FREE = (
     "tags",
     "issue",

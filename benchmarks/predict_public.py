@@ -114,7 +114,7 @@ def measure(found: Sequence[Program], out: Path, limit: float) -> None:
 
 
 def built(program: Program, path: Path) -> tuple[Path, str]:
-    """Where nvcc puts a program, and why it cannot be built."""
+    """The file of a built program, and the reason why it cannot be built."""
     command = ["nvcc", "-O3", "-std=c++17", f"-arch={ARCH}"]
     command += [*program.flags, *program.sources, "-o", str(path.absolute())]
     done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True)
@@ -242,7 +242,7 @@ def plain(kernel: str) -> str:
 
 
 def row(program: Program, profile: Profile, one: Timed, left: float) -> dict[str, Any]:
-    """What a launch asks of each unit, beside its measured time; L2 has this part of its bytes."""
+    """The work of a launch for each unit, beside its time; L2 has this part of its bytes."""
     asked = demand(profile, MODEL, left)
     launch = {
         "kernel": profile.launch.kernel,

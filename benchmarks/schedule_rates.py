@@ -57,7 +57,7 @@ def main(
 
 
 def count(mistake: Mistake, seeds: int) -> dict[str, Any]:
-    """Where one mistake shows, and where its twin is wrong."""
+    """The seeds that show one mistake, and those where its twin is wrong."""
     names = [f"random:{i}" for i in range(1, seeds + 1)]
     clean = ["", "first", "last", *names[: seeds // 4]]
     return {

@@ -53,7 +53,7 @@ OWN = re.compile(
 COMMANDS = {"weft": "-m weft", "python": ""}
 """Command for shells -> the arguments of this Python, which has weft's dependencies."""
 MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-"""What the make of `make test` tells a make below it, which prints more then."""
+"""The variables that `make test` gives a make below it, which prints more then."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ NEEDED = {
     "markdown-it-py": "texts of ladders on pages; a dependency of rich",
     "jinja2": "pages of profiles and ladders",
 }
-"""Why weft depends on each package."""
+"""The reason for each package."""
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 

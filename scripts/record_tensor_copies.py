@@ -85,7 +85,7 @@ def run(module: Any, lib: Any, case: Case) -> dict[str, np.ndarray]:
 
 
 def general(lib: Any) -> dict[str, np.ndarray]:
-    """What the driver encodes and refuses, and what `tensormap.replace` writes."""
+    """The driver's encodings and refusals, and what `tensormap.replace` writes."""
     import torch
 
     import weft

@@ -1,4 +1,4 @@
-"""What all tests share: the device they run on, and the seeds of randomised tests."""
+"""The parts that all tests share: the device they run on, and the seeds of randomised tests."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ WITH_GPU = ["bench", "climb", "profile", "run"]
 
 @dataclass(frozen=True)
 class Done:
-    """What a command has printed."""
+    """The output of a command."""
 
     code: int
     stdout: str

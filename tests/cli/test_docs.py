@@ -102,7 +102,7 @@ def test_a_path_that_is_gone_is_noticed() -> None:
 
 
 def _paths(text: str) -> list[str]:
-    """What looks like a path of this project in a document's prose."""
+    """The words of a document's prose that look like paths of this project."""
     written = re.findall(r"^```\w+ file=(\S+)", text, re.MULTILINE)
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     tokens = [t for t in re.findall(r"`([^`\s]+)`", prose) if not PLACEHOLDERS.search(t)]

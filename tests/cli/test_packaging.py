@@ -1,4 +1,4 @@
-"""What pip sees: the distribution's name, its extras, its version, and what errors say of them."""
+"""The metadata that pip sees: name, extras and version, and what errors say of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.installation import DISTRIBUTION, pip_install
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 OTHERS = re.compile(r"(?<![\w-])weft\\?\[\w+|pip install '?weft\b(?!-gpu)")
-"""What would install the other project, `weft` on PyPI."""
+"""Commands that would install the other project, `weft` on PyPI."""
 TEXTS = [
     *(p for d in ("src", "docs", "scripts") for p in (ROOT / d).rglob("*") if p.suffix != ".png"),
     *ROOT.glob("*.md"),

@@ -1,4 +1,4 @@
-"""Which seeds randomised tests get, and what a failure of a fresh case does to a run."""
+"""The seeds of randomised tests, and what a failure of a fresh case does to a run."""
 
 from __future__ import annotations
 

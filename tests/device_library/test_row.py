@@ -12,7 +12,7 @@ from device_library import run
     ("ctype", "v", "first", "n"), [("float", 4, 7, 21), ("float", 4, 8, 1), ("short", 8, 13, 40)]
 )
 def test_rows_that_begin_anywhere(ctype: str, v: int, first: int, n: int) -> None:
-    """What lies before and behind the row keeps its value."""
+    """Elements before and behind the row keep their values."""
     dtype = {"float": np.float32, "short": np.int16}[ctype]
     x, y = np.arange(64).astype(dtype), np.full(64, 99, dtype)
     want, lead = y.copy(), first % v

@@ -1,4 +1,4 @@
-"""What the ranks of the tests of `weft train gpt` do."""
+"""The work of ranks in the tests of `weft train gpt`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ranks of the tests of divided models do."""
+"""The work of ranks in the tests of divided models."""
 
 from __future__ import annotations
 

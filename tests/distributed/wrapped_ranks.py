@@ -1,4 +1,4 @@
-"""What the ranks of the tests of DDP and FSDP do."""
+"""The work of ranks in the tests of DDP and FSDP."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "compiled, DDP": lambda made: compiled(DistributedDataParallel(made)),
     "compiled, FSDP": lambda made: sharded(blocks_compiled(made)),
 }
-"""How a model is converted and divided."""
+"""The conversion and the division of a model."""
 OPTIMISERS: dict[str, Callable[[Any], Any]] = {
     "torch": lambda parameters: torch.optim.AdamW(parameters, lr=0.05),
     "weft": lambda parameters: weft.optim.AdamW(parameters, lr=0.05, max_grad_norm=0.5),

@@ -111,7 +111,7 @@ print(y.sum().item() > -1e9)
 
 
 class Traced(NamedTuple):
-    """What a run printed as JSON, and the bars of its trace by kind: (name, lane)."""
+    """The JSON that a run printed, and the bars of its trace by kind: (name, lane)."""
 
     data: dict[str, Any]
     bars: dict[str, list[tuple[str, str]]]

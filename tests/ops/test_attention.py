@@ -657,7 +657,7 @@ def test_gradient_of_a_mask_alone() -> None:
 
 # ---- dropout -----------------------------------------------------------------------------------
 def kept(query: Any, key: Any, p: float, **options: Any) -> Any:
-    """Which weights the next call keeps: those that reach an identity matrix as values."""
+    """The weights that the next call keeps: those that reach an identity matrix as values."""
     n = key.shape[-2]
     eye = torch.eye(n, dtype=query.dtype).expand(*key.shape[:-1], n)
     torch.manual_seed(5)

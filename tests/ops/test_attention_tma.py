@@ -78,7 +78,7 @@ def in_window(rows: int, keys: int, window: tuple[int, int]) -> Any:
 
 
 def added(options: Options, rows: int, keys: int) -> Any:
-    """What the mask and the window add to the scores."""
+    """The terms that the mask and the window add to the scores."""
     zeros = torch.zeros(rows, keys)
     if options.window is not None:
         zeros = zeros.masked_fill(~in_window(rows, keys, options.window), -torch.inf)

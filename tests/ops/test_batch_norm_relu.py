@@ -55,7 +55,7 @@ QUICK = {
     ("channels last", "channels"), ("channels last", "resident"), ("channels first", "chosen"),
     ("small planes", "resident"), ("odd planes", "channels"), ("no residual", "chosen"),
 }  # fmt: skip
-"""Of the kernels of each case; the others are compiled in the slow set."""
+"""The kernels of each case; the others are compiled in the slow set."""
 PAIRS = [
     pytest.param(case, kernels, marks=() if (case, kernels) in QUICK else pytest.mark.slow)
     for case in CASES

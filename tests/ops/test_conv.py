@@ -161,7 +161,7 @@ def smallest_tiles(monkeypatch: Any, *tables: str) -> None:
 
 
 def candidates(name: str, args: tuple[Any, ...]) -> dict[str, Any]:
-    """What each candidate computes, by its name; kernels are made as they are asked for."""
+    """The result of each candidate, by its name; kernels are made as they are asked for."""
     function = library.function(name)
     request = function.request(*function.bound(args, {}))
     count = len(function.tensors)

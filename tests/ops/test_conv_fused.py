@@ -21,7 +21,7 @@ HALF, BFLOAT, FLOAT = torch.float16, torch.bfloat16, torch.float32
 NAME = "conv2d_fused"
 EPS = 1e-3
 TOLERANCE = {HALF: 1e-3, BFLOAT: 8e-3}
-"""Of results relative to their norm: roundings of the sum, and of the residual's addition."""
+"""Errors relative to the result's norm: roundings of the sum, and of the residual's addition."""
 
 
 def call(

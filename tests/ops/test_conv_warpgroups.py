@@ -57,7 +57,7 @@ def drawn(shape: tuple[int, ...], seed: int, last: bool = False) -> Any:
 
 
 def by_warpgroups(op: str, args: tuple[Any, ...]) -> Any:
-    """What the kernel for warpgroups computes; None if it does not take the call."""
+    """The result of the kernel for warpgroups; None if it does not take the call."""
     function = library.function(op)
     request = function.request(*function.bound(args, {}))
     made = [c for c in function.definition.candidates(request) if "warpgroups" in c.name]

@@ -95,7 +95,7 @@ def test_every_schedule_gives_the_same(subject: str, schedule: str) -> None:
      ((3, 5, 0), torch.float32), ((0, 5, 8), HALF)],
 )  # fmt: skip
 def test_any_operands(size: tuple[int, int, int], dtype: Any) -> None:
-    """Where no kernel does both, one launch follows the other."""
+    """One launch follows the other where no kernel does both."""
     a, b = operands(*size, dtype, False, False)
     c, sums = library.call("matmul_row_sums")(a, b)
     assert c.shape == size[:2] and sums.shape == size[:1] and sums.dtype is dtype

@@ -77,7 +77,7 @@ def test_it_is_allowed_and_not_demanded() -> None:
 
 
 def test_gradients_have_the_precision() -> None:
-    """Of a linear layer: all three products are in tf32."""
+    """All three products of a linear layer are in tf32."""
     x, weight = matrix(40, 64, 6).requires_grad_(), matrix(48, 64, 7).requires_grad_()
     result = weft.ops.linear(x, weight, None, "", "tf32")
     grad = matrix(40, 48, 8)

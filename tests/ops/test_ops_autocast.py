@@ -138,7 +138,7 @@ class TestInC:
             yield
 
     def test_a_learned_call_needs_no_python(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of tensors that are converted, with gradients in the dtypes of those."""
+        """The call's tensors are converted, and gradients have the dtypes of those."""
         x, weight = drawn(4, 8), drawn(6, 8)
         x.requires_grad_(), weight.requires_grad_()
         for _ in range(2):

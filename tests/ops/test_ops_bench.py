@@ -39,7 +39,7 @@ import ops_tables
 import tables
 
 SEED, COUNT, MOST = 3, 3, 200
-"""Of small sweeps on the simulated GPU."""
+"""The seed, the number of calls and their size in sweeps on the simulated GPU."""
 EAGER = functools.partial(torch.compile, backend="eager")
 
 

@@ -187,7 +187,7 @@ def test_groups_dtypes_and_new_states() -> None:
 
 
 def test_learning_rate_scale_and_infinite_gradients_on_the_device() -> None:
-    """What a CUDA graph can hold: a learning rate in memory, a scaled loss, a skipped step."""
+    """A CUDA graph can hold a learning rate in memory, a scaled loss, a skipped step."""
     p = torch.nn.Parameter(torch.ones(4))
     rate = torch.tensor(0.5)
     mine = weft.optim.AdamW([p], lr=rate, weight_decay=0.0)

@@ -202,7 +202,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("subject", OTHERS)
 def test_choice_of_other_kernels(subject: str) -> None:
-    """What parts in shared memory would lose: they read all rows, for many threads of a window."""
+    """Parts in shared memory would lose these: they read all rows, for many threads of a window."""
     op, shape, options, kind = OTHERS[subject]
     x = torch.empty(1, device=DEVICE).expand(shape)
     function = library.function(op)

@@ -73,7 +73,7 @@ def test_each_token_is_drawn_by_its_probability(
 
 
 def test_the_tokens_that_are_kept() -> None:
-    """Of a long row, exactly those of the definition are drawn, in two ways to the same limit."""
+    """Exactly those of the definition are drawn from a long row, in two ways to the same limit."""
     x = draw.seeded(3).normal(1, 4100)
     p = allowed(x[0], 1.0, 0, 0.01)
     kept = set(torch.nonzero(p)[:, 0].tolist())

@@ -114,7 +114,7 @@ def test_any_strides_of_x() -> None:
 
 
 def test_gradients() -> None:
-    """Of x, of the kept elements and of the bias, against products with the whole weight."""
+    """Those of x, kept elements and bias are compared with products of the whole weight."""
     weight, compressed, x, bias = operands(24, 20, 64, BFLOAT)
     given = [t.clone().requires_grad_() for t in (x, compressed.values, bias)]
     upstream = draw.seeded(3).normal((20, 24)).to(BFLOAT)

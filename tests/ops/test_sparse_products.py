@@ -148,7 +148,7 @@ def test_blocks_on_hopper(
 
 
 def test_hopper_takes_whole_vectors() -> None:
-    """Of two numbers of columns, and of the sizes of blocks that have a warpgroup."""
+    """It has them for two numbers of columns, and for sizes of blocks that have a warpgroup."""
     names = {}
     for size, columns in ((64, 64), (64, 60), (32, 64)):
         crow, col, values, whole = bsr(KEPT, 3, size, HALF)

@@ -1,4 +1,4 @@
-"""What ladders compute, as ops of the library: values, gradients and torch's own checks."""
+"""Ladders as ops of the library: values, gradients and torch's own checks."""
 
 from __future__ import annotations
 

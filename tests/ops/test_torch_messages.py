@@ -1,4 +1,4 @@
-"""What an op of PyTorch says when it is made or called wrongly."""
+"""Messages of ops of PyTorch that are made or called wrongly."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ RECORD = ROOT / "tests" / "golden" / "hardware" / "copy_sectors.json"
 
 
 def test_sectors_are_those_of_an_h200() -> None:
-    """What arrives at SMs, leaves them and is written to L2; loads of L2 vary from run to run."""
+    """Sectors that arrive at SMs, leave them and are written to L2; loads of L2 vary."""
     recorded = json.loads(RECORD.read_text("utf-8"))
     compared = [m for m in recorded["metrics"] if m != "lts__t_sectors_srcunit_tex_op_read.sum"]
     module = weft.cuda(copy_sectors.SOURCE, arch="sm_90a", device="sim:h200")

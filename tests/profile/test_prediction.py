@@ -359,7 +359,7 @@ def test_a_wrong_gpu_is_an_error(record: str, words: tuple[str, ...], said: str)
 
 
 def _refused(path: Path) -> str:
-    """What the verb says of a script that fails; a process that runs a script keeps its hooks."""
+    """The verb's message for a script that fails; a process that runs a script keeps its hooks."""
     command = [sys.executable, "-m", "weft", "predict", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1

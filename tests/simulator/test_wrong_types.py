@@ -184,7 +184,7 @@ DOES = {
     "fuzz": ("--",),
     "lab export": ("missing", "a\nb.py", "-", "\ud800.cu"),
 }
-"""What a verb does without a name, or with that of a new folder."""
+"""The action of a verb without a name, or with that of a new folder."""
 FILE_VERBS = [name for name in NAMES if name not in ("run", "tour", "doctor")]
 
 

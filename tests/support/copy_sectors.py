@@ -79,7 +79,7 @@ METRICS = (
     "lts__t_sectors_srcunit_tex_op_red.sum",
 )  # fmt: skip
 BYTES = 1 << 18
-"""Of global memory."""
+"""Bytes of global memory."""
 
 
 class Box(NamedTuple):

@@ -50,7 +50,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "inside": lambda model: DistributedDataParallel(_compiled(model)),
     "outside, in buckets": _in_buckets,
 }
-"""How a model is made parallel and compiled."""
+"""The ways to make a model parallel and to compile it."""
 
 
 def _trained(rank: int, way: Callable[[Any], Any]) -> list[Any]:

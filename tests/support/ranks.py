@@ -55,7 +55,7 @@ def run_ranks(
 
 
 def values_of(found: Sequence[Outcome]) -> list[Any]:
-    """What the ranks have returned; fails if a rank has."""
+    """The values that the ranks have returned; fails if a rank has."""
     failed = [f"---- rank {o.rank}, exit code {o.code}\n{o.output}" for o in found if o.code]
     assert not failed, "\n".join(failed)
     return [o.value for o in found]

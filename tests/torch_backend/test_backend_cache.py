@@ -58,7 +58,7 @@ def gradients(function: Callable[..., Any], *inputs: Any) -> list[Any]:
 
 
 def again(function: Callable[..., Any], *inputs: Any) -> list[Any]:
-    """What a function gives after it was compiled as in a new process."""
+    """The results of a function after it was compiled as in a new process."""
     torch._dynamo.reset()
     return gradients(torch.compile(function, backend=compile_graph), *inputs)
 

@@ -140,7 +140,7 @@ def attended(x: Any, read_again: bool) -> Any:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("read_again", [False, True])
 def test_rotary_embeddings_by_angles_of_float32(dtype: Any, read_again: bool) -> None:
-    """Where only attention reads them, they are turned in half precision, by the op."""
+    """They are turned in half precision, by the op, where only attention reads them."""
     x = (normal(2, 6, 8) / 8).requires_grad_()
     function = lambda x: attended(x, read_again)  # noqa: E731
     found = []

@@ -1,4 +1,4 @@
-"""What networks are made of: vector add, softmax, layer norm, matmul, attention, dropout."""
+"""The parts of networks: vector add, softmax, layer norm, matmul, attention, dropout."""
 
 import triton
 import triton.language as tl
