@@ -10,7 +10,9 @@ names, handles and constants that a release has and weft's headers do not are wr
 
 from __future__ import annotations
 
+import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -149,16 +151,23 @@ def _filled(text: str) -> list[str]:
     return textwrap.wrap(text, 100, subsequent_indent="    ", break_long_words=False)
 
 
-def main(folders: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write a file for each library."""
-    for library in LIBRARIES:
-        target = FOLDER / f"{Path(library.header).stem}_rest.h"
-        target.write_text("", encoding="utf-8")  # of what weft's own header includes
-        theirs, ours = declared(library, folders), declared(library, [str(FOLDER)])
-        text = rest(library, theirs, values(library, theirs, folders), ours)
-        target.write_text(text, encoding="utf-8")
-        print(f"{target.name}: {text.count('(WEFT_ANY)')} functions")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("include", nargs="+", help="a folder with NVIDIA's headers")
+    folders = parser.parse_args(arguments).include
+    with tempfile.TemporaryDirectory() as copy:
+        # weft's own headers include the files that are written: they are left out of a copy.
+        shutil.copytree(FOLDER, copy, dirs_exist_ok=True)
+        for library in LIBRARIES:
+            name = f"{Path(library.header).stem}_rest.h"
+            Path(copy, name).write_text("", encoding="utf-8")
+            theirs, ours = declared(library, folders), declared(library, [copy])
+            text = rest(library, theirs, values(library, theirs, folders), ours)
+            Path(copy, name).write_text(text, encoding="utf-8")
+            (FOLDER / name).write_text(text, encoding="utf-8")
+            print(f"{name}: {text.count('(WEFT_ANY)')} functions")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
