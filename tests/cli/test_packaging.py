@@ -14,8 +14,8 @@ from weft.installation import DISTRIBUTION, pip_install
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OTHERS = re.compile(r"(?<![\w-])weft\\?\[\w+|pip install '?weft\b(?!-gpu)")
-"""Commands that would install the other project, `weft` on PyPI."""
+OTHERS = re.compile(r"(?<![\w/-])weft\\?\[\w+|pip install '?weft\b(?!-gpu)")
+"""Commands that would install the other project, `weft` on PyPI; a path is a clone of this one."""
 TEXTS = [
     *(p for d in ("src", "docs", "scripts") for p in (ROOT / d).rglob("*") if p.suffix != ".png"),
     *ROOT.glob("*.md"),
@@ -36,6 +36,7 @@ def test_nothing_installs_the_other_weft() -> None:
     named = {p: OTHERS.findall(p.read_text(errors="replace")) for p in files}
     assert {p: found for p, found in named.items() if found} == {}
     assert OTHERS.search("pip install 'weft[torch]'") and OTHERS.search("pip install weft")
+    assert not OTHERS.search("pip install '/home/me/weft[torch]'")
     assert not OTHERS.search(pip_install("torch"))
 
 
