@@ -11,6 +11,7 @@ from weft.errors import ArgumentError
 from weft.llm import cache as caches
 from weft.llm.cache import PAGE, Cache
 from weft.llm.decoder import Attend, Decoder, Pass, angles, product
+from weft.llm.fused.step import FusedStep
 from weft.llm.sampling import Sampling, Settings
 from weft.ops.core import library
 from weft.ops.graph import graph
@@ -60,6 +61,7 @@ class Generator:
         self._positions = torch.zeros(rows, dtype=torch.int32, **where)
         self._active = torch.zeros(rows, dtype=torch.int32, **where)
         self._settings = Settings(rows, model.device)
+        self._fused: FusedStep | None = None
         self._graphed = graph(self._step, copy=False)
         self._stream_number = 0
 
@@ -147,22 +149,30 @@ class Generator:
         self._positions.copy_(numbers([n - 1 for n in lengths] + [0] * rest))
         self.cache.lengths.copy_(self._positions + 1)
         self._tokens.zero_()
-        drawn = self._draw(hidden, len(prompts))
+        drawn = self._draw(product(self.model.head, hidden), len(prompts))
         self._advance(drawn, len(prompts))
         return drawn
 
     def _step(self) -> torch.Tensor:
         """One token of every row; all that changes from step to step is in tensors."""
-        now = self._pass(
-            self._positions, self.cache.next_slots(self._positions), self.cache.of_step()
-        )
-        drawn = self._draw(self.model(self._tokens, now), self.rows)
+        drawn = self._draw(self._step_logits(), self.rows)
         self._advance(drawn, self.rows)
         return drawn
 
-    def _draw(self, hidden: torch.Tensor, count: int) -> torch.Tensor:
+    def _step_logits(self) -> torch.Tensor:
+        """The logits of the next tokens: in one launch where its kernel takes the model."""
+        if self._fused is None or not self._fused.is_current():
+            self._fused = FusedStep.of(self.model, self.cache, *self._rotary)
+        if self._fused is not None:
+            return self._fused(self._tokens, self._positions)
+        now = self._pass(
+            self._positions, self.cache.next_slots(self._positions), self.cache.of_step()
+        )
+        return product(self.model.head, self.model(self._tokens, now))
+
+    def _draw(self, logits: torch.Tensor, count: int) -> torch.Tensor:
         settings = (s[:count] for s in (*self._settings.tensors, self._positions))
-        drawn: torch.Tensor = library.call("sample")(product(self.model.head, hidden), *settings)
+        drawn: torch.Tensor = library.call("sample")(logits, *settings)
         return drawn
 
     def _advance(self, drawn: torch.Tensor, count: int) -> None:

@@ -39,4 +39,31 @@ __device__ inline void leave_blocks(int* counter, int blocks, int ticket) {
                      : "memory");
 }
 
+// A barrier at which blocks meet again and again. `counter` is 0 before the launch, and again after
+// it. One thread of each block calls the functions, between two barriers of its block.
+struct Meetings {
+    int* counter;
+    int blocks, goal = 0;
+
+    __device__ Meetings(int* counter, int blocks) : counter(counter), blocks(blocks) {
+        asm volatile("{ .reg .b32 workspace; mov.b32 workspace, %envreg2; }");
+    }
+    // Waits until all blocks have come; what they have written before is visible in the L2 cache.
+    __device__ void meet() {
+        size_t at = __cvta_generic_to_global(counter);
+        goal += blocks;
+        asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(at) : "memory");
+        int here;
+        do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(here) : "l"(at) : "memory");
+        while (here < goal);
+    }
+    // Ends the meetings: the last block that calls it makes the counter 0 again.
+    __device__ void leave() {
+        if (atomicAdd(counter, 1) == goal + blocks - 1)
+            asm volatile("st.relaxed.gpu.global.s32 [%0], 0;" ::"l"(
+                             __cvta_generic_to_global(counter))
+                         : "memory");
+    }
+};
+
 }  // namespace weft

@@ -108,6 +108,16 @@ WEFT_BOX(5, "%3, %4, %5, %6, %7", "r"(x), "r"(y), "r"(z), "r"(u), "r"(v))
 #undef WEFT_SOONER_4
 #undef WEFT_SOONER_5
 
+// Starts a copy of neighbouring bytes to the address `shared`; they arrive at `full`. Both addresses
+// and `bytes` are multiples of 16.
+__device__ inline void load_bytes(unsigned shared, const void* global, Barrier& full, int bytes) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(shared),
+        "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(&full))
+        : "memory");
+}
+
 // Starts a copy of the pixels of images (n, h, w, c) from pixel (w, h, n) on, each moved by (right,
 // down): what a convolution reads for one element of its window. The map is weft.im2col_map's.
 __device__ inline void load_pixels(unsigned shared, const TensorMap& map, Barrier& full, int c,
