@@ -40,10 +40,13 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
                 masks = tile.masks(p.head, work.parts, mask.dtype.itemsize)
             if tile.bare if masks else tile.masked:
                 continue
+            if tile.ahead and (p.mask or work.parts > 1):
+                continue
             work = work._replace(masks=masks)
             items = work.items(p) * work.parts
             name = f"{tile.warpgroups} x {tile.keys}, TMA"
             name += f", {tile.blocks} blocks" if tile.blocks > 1 else ""
+            name += ", ahead" if tile.ahead else ""
             name += f", {work.units} units" if work.units != tile.warpgroups else ""
             name += f", {work.pack} heads packed" if work.pack > 1 and p.rows >= UNIT else ""
             name += f", keys in {work.parts}" if work.parts > 1 else ""
@@ -104,7 +107,7 @@ def _plan(
     soon = work.units <= tile.warpgroups or p.keys <= tile.keys
     boxes = tile.slots > 1 and not (split or tile.registers) and soon and _whole_vectors(p)
     kinds = (work.masks, split, work.pack, tile.in_turns, tile.registers, boxes, tile.blocks)
-    words = source.template("attend", source.ctype(p.dtype), *shape, *kinds)
+    words = source.template("attend", source.ctype(p.dtype), *shape, *kinds, tile.ahead)
     macros = Units.define() | job.expression.macros
     kernel = source.kernel("attention/tma_forward.cu", words, **macros)
     items, heads = work.items(p), p.heads // work.pack * p.batch

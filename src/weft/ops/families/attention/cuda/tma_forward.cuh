@@ -24,6 +24,38 @@ struct Item {
     int batch, head, row0, first, rows, keys, diagonal, count, begin, end, part, number;
 };
 
+// The place of a warpgroup among items.
+struct Cursor {
+    int base, count, u, tiles, all, passed, units, items;
+};
+
+// A tile of a unit, in a word: flags, the places of the tile and of the unit in rings of up to four
+// with the parity of their phases, and the number of the tile in the unit.
+struct Step {
+    int bits;
+    static constexpr int FIRST = 1, LAST = 2, HIDES = 4, STORES = 8, TILE = 4, UNIT = 8,
+                         NUMBER = 12, NONE = -1;
+
+    __device__ static Step at(int tile, int unit, bool last, bool hides) {
+        return {FIRST | (last ? LAST : 0) | (hides ? HIDES : 0) | tile % 8 << TILE |
+                unit % 8 << UNIT};
+    }
+    __device__ static Step none() { return {0xf << UNIT}; }
+    __device__ bool is_none() const { return bits == 0xf << UNIT; }
+    __device__ bool first() const { return bits & FIRST; }
+    __device__ bool last() const { return bits & LAST; }
+    __device__ bool hides() const { return bits & HIDES; }
+    __device__ bool stores() const { return bits & STORES; }
+    __device__ int tile() const { return bits >> TILE & 7; }
+    __device__ int unit() const { return bits >> UNIT & 7; }
+    __device__ int j() const { return bits >> NUMBER; }
+    __device__ Step storing() const { return {bits | STORES}; }
+    __device__ Step next(int whole) const {
+        int kept = bits & (LAST | 7 << UNIT), number = j() + 1;
+        return {kept | (tile() + 1 & 7) << TILE | number << NUMBER | (number >= whole ? HIDES : 0)};
+    }
+};
+
 // The place of an item in the tensors, and its copy in shared memory.
 template <int PACK>
 struct Decoder {
@@ -87,7 +119,7 @@ struct RegisterShares {
 // they are there. IN_TURNS: warpgroups issue their products one after another. BOXES: results are
 // stored by TMA, from the slot of their queries. BLOCKS: of an SM.
 template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, int MASKS,
-          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS>
+          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS, bool AHEAD>
 __device__ void attend_units(const TensorMap& q, const TensorMap& k, const TensorMap& v,
                              const TensorMap& mask_map, const TensorMap& out_map, const void* mask,
                              T* o, float* lse, const int* starts_q, const int* starts_k,
@@ -108,7 +140,9 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     __shared__ Item next_items[2];
     __shared__ int last_part[WARPGROUPS];
     [[maybe_unused]] __shared__ Stages<MASKS ? MASKS : 1> masks[MASKS ? WARPGROUPS : 1];
-    __shared__ Item waiting[TEAM];  // each warp's, with the unit whose product waits
+    // Each warp's, with the unit whose product waits; AHEAD: with the last four units.
+    __shared__ Item waiting[TEAM][AHEAD ? 4 : 1];
+    [[maybe_unused]] __shared__ Cursor cursors[AHEAD ? TEAM : 1];
     unsigned qs = slab_aligned(shared_address(memory)), ks = qs + WARPGROUPS * SLOTS * QUERIES,
              vs = ks + STAGES * TILE, ms = vs + STAGES * TILE,
              table = ms + (MASKS ? WARPGROUPS * MASKS * Masked::BYTES : 0);
@@ -283,7 +317,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     auto next_turn = [&] {
         if constexpr (IN_TURNS) barrier_arrive<256>(1 + (warpgroup + 1) % WARPGROUPS);
     };
-    auto multiply_keys = [&](int stage) {
+    auto multiply_keys = [&](float (&s)[1][N][4], int stage) {
 #pragma unroll
         for (int i = 0; i < HEAD / 16; ++i) {
             unsigned long long to =
@@ -316,10 +350,10 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         wgmma_results(result[0]);
         if (release_before) release(values.empty[before % STAGES]);
     };
-    // Stores the results of a unit, or its part of them; `of` has its sums.
-    auto store_unit = [&](Online<1>& of) {
+    // Stores the results of a unit, or its part of them; `of` has its sums. `begin` of `out` is its
+    // slot.
+    auto store_unit = [&](Online<1>& of, const Item& out) {
         of.finish(result, scale);
-        const Item out = waiting[threadIdx.x / 32];  // `begin` is its slot
         auto row_of = [&](auto* to, const Strides& by, int r) {
             int query = decoder.query(r);
             return to + by.at(out.batch, out.head + r - query * PACK, out.row0 + query);
@@ -369,14 +403,19 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 });
         }
     };
-    // Frees the slot that results were stored from.
-    auto release_stored = [&] {
+    // Frees a slot that results were stored from.
+    auto release_stored = [&](int slot) {
         if constexpr (BOXES) {
             if (!storer) return;
             wait_stores_read<0>();
-            queries[warpgroup].empty[waiting[threadIdx.x / 32].begin].arrive();
+            queries[warpgroup].empty[slot].arrive();
         }
     };
+    Item* mine = waiting[threadIdx.x / 32];
+    if constexpr (AHEAD) {
+#include "tma_ahead.cuh"
+        return;
+    }
     // A step of a unit. START: nothing is under way; otherwise the first step of a unit issues the
     // last products of the unit before, whose results it stores.
     auto step = [&](auto start, bool first, int tile, int j, bool guarded, bool last) {
@@ -386,7 +425,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if constexpr (!START) wait_values();
         my_turn();
         wgmma_begin();
-        multiply_keys(stage);
+        multiply_keys(s, stage);
         if constexpr (!START) multiply_values();
         next_turn();
         wgmma_wait<START ? 0 : 1>();
@@ -414,12 +453,12 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             } else {
                 products_done();
             }
-            if (first) store_unit(ended);
+            if (first) store_unit(ended, *mine);
         }
 #pragma unroll
         for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
         if constexpr (!START) {
-            if (first) release_stored();
+            if (first) release_stored(mine->begin);
         }
         fresh = first, before = tile, release_before = last;
     };
@@ -430,8 +469,8 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         wgmma_begin();
         multiply_values();
         products_done();
-        store_unit(online);
-        release_stored();
+        store_unit(online, *mine);
+        release_stored(mine->begin);
         started = false;
     };
     int base = 0, tiles = 0;
@@ -470,10 +509,8 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             auto keep_place = [&] {
                 __syncwarp();
                 if (lane == 0) {
-                    waiting[threadIdx.x / 32] = work;
-                    waiting[threadIdx.x / 32].first = first;
-                    waiting[threadIdx.x / 32].number = work.number + u;
-                    waiting[threadIdx.x / 32].begin = slot;
+                    *mine = work;
+                    mine->first = first, mine->number = work.number + u, mine->begin = slot;
                 }
                 __syncwarp();
             };
