@@ -45,8 +45,8 @@ class TmaTile(NamedTuple):
     bare       not for these calls: it was not timed with a mask
     start      seconds of an item until its first keys are there, where they do not stay
     blocks     of an SM
-    ahead      scores of a tile are computed beside the exponentials of the one before; only for calls
-               without a mask
+    ahead      scores are computed beside the exponentials of the tile before; for calls without a
+               mask
     """
 
     warpgroups: int

@@ -195,8 +195,7 @@ struct Online {
 #pragma unroll
             for (int n = 0; n < N; ++n)
 #pragma unroll
-                for (int i = 0; i < 4; ++i)
-                    x[m][n][i] = fmaf(s[m][n][i], scale, -base[m][i / 2]);
+                for (int i = 0; i < 4; ++i) x[m][n][i] = fmaf(s[m][n][i], scale, -base[m][i / 2]);
     }
 
     // Turns exponents into weights, and adds them up.

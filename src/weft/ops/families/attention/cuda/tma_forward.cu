@@ -12,6 +12,6 @@ __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), BLOCKS)
            const __grid_constant__ Units units EXPRESSION_PARAMETERS) {
     TAKE_EXPRESSION(mask);
     attend_units<T, HEAD, BN, WARPGROUPS, STAGES, SLOTS, MASK, MASKS, SPLIT, PACK, IN_TURNS,
-                 REGISTERS, BOXES, BLOCKS, AHEAD>(q, k, v, mask_map, out_map, mask, o, lse, starts_q,
-                                           starts_k, partial, counters, p, units);
+                 REGISTERS, BOXES, BLOCKS, AHEAD>(q, k, v, mask_map, out_map, mask, o, lse,
+                                                  starts_q, starts_k, partial, counters, p, units);
 }
