@@ -223,7 +223,7 @@ def _plan_rings(job: AttentionJob, tile: RingTile, grid: _Grid, gpu: Target) -> 
     rows, pages = p.keys, 0
     last: tuple[Argument, ...] = ()
     if job.pages is not None:
-        rows, pages = job.pages.size, job.pages.count
+        rows, pages = job.pages.size, job.pages.pool
         last = (p.starts[1], *job.pages.arguments)
     k, v = (
         operand_map(x, p, (width, rows, p.heads // p.group), box, pages=pages)

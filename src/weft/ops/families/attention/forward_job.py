@@ -19,12 +19,12 @@ class Quantised(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Keys and values in pages: the table, the keys of a page, pages of a sequence and of all."""
+    """Keys and values in pages: the table, the keys of a page, pages of a sequence and of the pool."""
 
     table: Pointer
     size: int
     most: int
-    count: int
+    pool: int
     quantised: Quantised | None = None
 
     def has_steps_of(self, keys: int) -> bool:
