@@ -1,54 +1,107 @@
-    static_assert(!AHEAD || (MASK == FREE && MASKS == 0 && !SPLIT && !REGISTERS && !IN_TURNS));
-    static_assert(!AHEAD || (8 % (2 * STAGES) == 0 && 8 % (2 * SLOTS) == 0));
-    Cursor& cursor = cursors[AHEAD ? threadIdx.x / 32 : 0];
-    if (lane == 0) cursor = Cursor{};
-    __syncwarp();
-    // Of the unit of `ahead`: its tiles, and those that all of its rows see whole.
-    int end = 0, whole = 0;
-    Step ahead{}, now{}, last_step{};
-    auto open = [&](Cursor& c, Item work) {
-        int at = work.first + c.u * units.rows;
-        end = shuffle(max(1, min(work.end, decoder.seen(work, at + units.rows, BN))), 0);
+// The steps of a warpgroup of attention by TMA, one ahead of those whose scores it weighs.
+#pragma once
+#include "tma_items.cuh"
+
+// The place of a warpgroup among items: unit `u` of `count` is next, of an item with `all` tiles.
+// Items before it had `base` units and `tiles` tiles; `passed` tiles are behind this warpgroup, and
+// it has had `items` items and `units` units.
+struct Cursor {
+    int base, count, u, tiles, all, passed, units, items;
+};
+
+// A tile of a unit, in a word: flags, the places of the tile and of the unit in rings of up to four
+// with the parity of their phases, and the number of the tile in the unit.
+struct Step {
+    int bits;
+    static constexpr int FIRST = 1, LAST = 2, HIDES = 4, STORES = 8, TILE = 4, UNIT = 8,
+                         NUMBER = 12;
+
+    __device__ static Step at(int tile, int unit, bool last, bool hides) {
+        return {FIRST | (last ? LAST : 0) | (hides ? HIDES : 0) | tile % 8 << TILE |
+                unit % 8 << UNIT};
+    }
+    __device__ static Step none() { return {0xf << UNIT}; }
+    __device__ bool is_none() const { return bits == 0xf << UNIT; }
+    __device__ bool first() const { return bits & FIRST; }
+    __device__ bool last() const { return bits & LAST; }
+    __device__ bool hides() const { return bits & HIDES; }
+    __device__ bool stores() const { return bits & STORES; }
+    __device__ int tile() const { return bits >> TILE & 7; }
+    __device__ int unit() const { return bits >> UNIT & 7; }
+    __device__ int number() const { return bits >> NUMBER; }
+    __device__ Step storing() const { return {bits | STORES}; }
+    __device__ Step next(int whole) const {
+        int kept = bits & (LAST | 7 << UNIT), next = number() + 1;
+        return {kept | (tile() + 1 & 7) << TILE | next << NUMBER | (next >= whole ? HIDES : 0)};
+    }
+};
+
+// Finds the steps of a warpgroup. Each of its warps has a cursor and the places of its last PLACES
+// units in shared memory: they are needed when units change, and registers are few.
+template <int PACK, int BN, int WARPGROUPS, int STAGES, int SLOTS>
+struct StepsAhead {
+    static constexpr int PLACES = 4;
+    static_assert(8 % (2 * STAGES) == 0 && 8 % (2 * SLOTS) == 0, "a step counts to 8");
+    const Decoder<PACK>& decoder;
+    Stages<2>& handed;
+    const Item* next_items;
+    Stages<STAGES>&keys, &values;
+    Cursor& cursor;
+    Item* places;
+    int warpgroup;
+    // The step ahead. Of its unit: tiles, and those that all of its rows see whole.
+    Step ahead;
+    int end, whole;
+
+    __device__ bool first_lane() const { return threadIdx.x % 32 == 0; }
+    __device__ void start() {
+        if (first_lane()) cursor = Cursor{};
+        __syncwarp();
+    }
+    __device__ const Item& place(int unit) const { return places[unit % PLACES]; }
+    __device__ void open(Cursor& c, Item work) {
+        int rows = decoder.units.rows, at = work.first + c.u * rows;
+        end = shuffle(max(1, min(work.end, decoder.seen(work, at + rows, BN))), 0);
         whole = shuffle(decoder.whole(work, at, BN), 0);
         work.first = at, work.number += c.u, work.begin = c.units % SLOTS;
-        if (lane == 0) mine[c.units % 4] = work;
+        if (first_lane()) places[c.units % PLACES] = work;
         bool last = c.u + WARPGROUPS >= c.count;
         ahead = Step::at(c.tiles, c.units, last, 0 >= whole);
         if (last) c.passed = c.tiles + end;
         ++c.units;
-    };
-    auto next_item = [&](Cursor& c) {
+    }
+    __device__ bool next_item(Cursor& c) {
         c.base += c.count, c.tiles += c.all;
         Turn<2> hand;
         hand.skip(c.items++ % 4);
-        Item work = take(hand);
+        Item work = take_item(handed, next_items, hand);
         c.count = work.count, c.all = work.end, c.passed = c.tiles;
         c.u = (warpgroup + WARPGROUPS - c.base % WARPGROUPS) % WARPGROUPS;
         if (c.u < c.count) open(c, work);
         return c.u < c.count;
-    };
-    auto next_unit = [&](Cursor& c) {
-        Item work = mine[(c.units - 1) % 4];
-        work.first -= c.u * units.rows, work.number -= c.u, c.u += WARPGROUPS;
+    }
+    __device__ bool next_unit(Cursor& c) {
+        Item work = place(c.units - 1);
+        work.first -= c.u * decoder.units.rows, work.number -= c.u, c.u += WARPGROUPS;
         if (c.u < c.count) open(c, work);
         return c.u < c.count;
-    };
-    // Moves `ahead` to the next step. False if none follows at once.
-    auto advance = [&] {
+    }
+    // Moves `ahead` to the next step. False if none follows at once: there is no more work, or
+    // tiles that only others see come first.
+    __device__ bool advance() {
         ahead = ahead.next(whole);
-        if (ahead.j() < end) return true;
+        if (ahead.number() < end) return true;
         Cursor c = cursor;
         __syncwarp();
         bool found = next_unit(c) || (c.passed == c.tiles + c.all && next_item(c));
-        if (lane == 0) cursor = c;
+        if (first_lane()) cursor = c;
         __syncwarp();
         return shuffle(found, 0) != 0;
-    };
-    // Finds a step when none has followed at once.
-    auto find = [&] {
+    }
+    // Finds a step where none has followed at once; false at the end of all work.
+    __device__ bool find() {
         Cursor c = cursor;
         __syncwarp();
-        int count = 0;
 #pragma unroll 1
         while (shuffle(c.u >= c.count && c.count >= 0, 0)) {
 #pragma unroll 1
@@ -56,91 +109,16 @@
                 int stage = c.passed % STAGES, parity = c.passed / STAGES % 2;
                 keys.full[stage].wait(parity);
                 __syncwarp();
-                release(keys.empty[stage]);
+                if (first_lane()) keys.empty[stage].arrive();
                 values.full[stage].wait(parity);
                 __syncwarp();
-                release(values.empty[stage]);
+                if (first_lane()) values.empty[stage].arrive();
             }
             next_item(c);
         }
-        count = c.count;
-        if (lane == 0) cursor = c;
+        int count = c.count;
+        if (first_lane()) cursor = c;
         __syncwarp();
         return shuffle(count, 0) >= 0;
-    };
-    auto slot_at = [&](int slot) { return qs + (warpgroup * SLOTS + slot) * QUERIES; };
-    // Starts the product of the scores of `ahead`.
-    auto issue = [&] {
-        Step of{shuffle(ahead.bits, 0)};
-        int slot = of.unit() % SLOTS, stage = of.tile() % STAGES;
-        if (of.first()) queries[warpgroup].full[slot].wait(of.unit() / SLOTS % 2);
-        left = wgmma_rows(slot_at(slot));
-        keys.full[stage].wait(of.tile() / STAGES % 2);
-        wgmma_begin();
-        multiply_keys(s, stage);
-    };
-    // Frees the slot of a unit whose last scores are there.
-    auto release_queries = [&](const Step& of) {
-        if constexpr (!BOXES) release(queries[warpgroup].empty[of.unit() % SLOTS]);
-    };
-    float x[1][N][4];
-#pragma unroll 1
-    while (find()) {
-        issue();
-        wgmma_wait<0>();
-        wgmma_results(s[0]);
-        last_step = Step::none();
-        bool follows;
-#pragma unroll 1
-        do {
-            now = ahead, follows = advance();
-            if (!follows) ahead = now;
-            if (now.last() && follows) release(keys.empty[now.tile() % STAGES]);
-            if (follows && ahead.first()) release_queries(now);
-            Online<1> ended = online;
-            if (now.first()) online = Online<1>();
-            if (now.hides()) {
-                const Item& place = mine[now.unit() % 4];
-                view.template set<PACK>(p, place.keys, place.diagonal, mask, place.batch,
-                                        place.head, place.first + warp * 16, place.rows);
-                view.hide(s, now.j() * BN, 1);
-            }
-            float factor[1][2];
-            bool grown = online.template raise<true>(s, factor, scale);
-            online.template exponents<true>(s, x, scale);
-            issue();
-            online.raise_two(x);
-            auto before_done = [&] {
-                wgmma_wait<0>();
-                wgmma_results(result[0]), wgmma_results(s[0]);
-                if (last_step.last()) release(values.empty[last_step.tile() % STAGES]);
-            };
-            if (grown) {
-                before_done();
-                if (!now.first()) online.rescale(result, factor);
-            } else {
-                before_done();
-            }
-            if (last_step.stores()) release_stored((last_step.unit() + SLOTS - 1) % SLOTS);
-            if (now.first() && !last_step.is_none()) {
-                const Item place = mine[(now.unit() + 3) % 4];
-                store_unit(ended, place);
-                now = now.storing();
-            }
-#pragma unroll
-            for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], x[0][2 * i], x[0][2 * i + 1]);
-            last_step = Step{shuffle(now.bits, 0)};
-            fresh = last_step.first(), before = last_step.tile();
-            wait_values();
-            wgmma_begin();
-            multiply_values();
-        } while (follows);
-        wgmma_wait<0>();
-        wgmma_results(result[0]);
-        release(values.empty[now.tile() % STAGES]), release(keys.empty[now.tile() % STAGES]);
-        release_queries(now);
-        if (now.stores()) release_stored((now.unit() + SLOTS - 1) % SLOTS);
-        const Item place = mine[now.unit() % 4];
-        store_unit(online, place);
-        release_stored(now.unit() % SLOTS);
     }
+};
