@@ -77,13 +77,18 @@ AHEAD = [
     tile(3, 112, 4, 2), tile(2, 128, 3, 2), tile(2, 128, 4, 4, ahead=1),
     tile(2, 112, 4, 4, ahead=1), tile(3, 64, 4, 4, ahead=1), tile(1, 128, 2, 4, blocks=2, ahead=1),
 ]  # fmt: skip
+AHEAD_WIDE = [
+    tile(2, 128, 2, 1, held=1), tile(3, 80, 3, 1), tile(2, 96, 2, 2, ahead=1),
+    tile(2, 80, 2, 4, ahead=1),
+]  # fmt: skip
 CONTESTS = [
-    Contest(Shape("ahead bert-base 64x512", 64, 12, 12, 512, 512, 64), AHEAD, 1),
-    Contest(Shape("ahead wav2vec2-base 32x249", 32, 12, 12, 249, 249, 64, dtype=F16), AHEAD, 1),
-    Contest(Shape("ahead gpt2-medium 64x512", 64, 16, 16, 512, 512, 64, True, dtype=F16), AHEAD, 1),
-    Contest(Shape("ahead vit 64x197", 64, 12, 12, 197, 197, 64), AHEAD, 1),
-    Contest(Shape("ahead vit 64x577", 64, 12, 12, 577, 577, 64), AHEAD, 1),
-    Contest(Shape("ahead long d64", 4, 32, 32, 4096, 4096, 64), AHEAD, 1),
+    Contest(Shape("ahead bert-base 64x512", 64, 12, 12, 512, 512, 64), AHEAD),
+    Contest(Shape("ahead wav2vec2-base 32x249", 32, 12, 12, 249, 249, 64, dtype=F16), AHEAD),
+    Contest(Shape("ahead gpt2-medium 64x512", 64, 16, 16, 512, 512, 64, True, dtype=F16), AHEAD),
+    Contest(Shape("ahead vit 64x197", 64, 12, 12, 197, 197, 64), AHEAD),
+    Contest(Shape("ahead vit 64x577", 64, 12, 12, 577, 577, 64), AHEAD),
+    Contest(Shape("ahead long d64", 4, 32, 32, 4096, 4096, 64), AHEAD),
+    Contest(Shape("ahead long d128", 4, 16, 16, 4096, 4096, 128), AHEAD_WIDE),
     Contest(Shape("short vit 16x197", 16, 12, 12, 197, 197, 64), SHORT, 2),
     Contest(Shape("short vit 64x197", 64, 12, 12, 197, 197, 64), SHORT, 1),
     Contest(Shape("short deit 16x197", 16, 6, 6, 197, 197, 64), SHORT, 2),

@@ -155,6 +155,12 @@ def test_scores_ahead(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(operands(rows, keys, heads, shared), options)
 
 
+def test_scores_ahead_of_few_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results do not wait in a slot that the next unit needs."""
+    use(monkeypatch, TILE._replace(ahead=True))
+    compare(operands(300, 30, 2, 2), Options(sms=1, kind=", ahead"))
+
+
 @pytest.mark.parametrize("schedule", ["last", "random:1", "random:2"])
 def test_scores_ahead_scheduled(schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sanitizer sees no race, whatever the order of the warps is."""

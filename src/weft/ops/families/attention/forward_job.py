@@ -19,7 +19,7 @@ class Quantised(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Keys and values in pages: the table, the keys of a page, pages of a sequence and of the pool."""
+    """Keys and values in pages: the table, keys of a page, pages of a sequence and of the pool."""
 
     table: Pointer
     size: int

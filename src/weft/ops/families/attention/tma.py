@@ -23,8 +23,8 @@ from weft.ops.families.attention.tma_model import UNIT, TmaTile, WorkDivision
 CAPABILITY = (9, 0)
 TICKETS = 2
 """Counters that blocks draw items from."""
-ENOUGH_SLOTS = 4
-"""Slots of queries from which on one is free before the next item needs it."""
+AHEAD_SLOTS = 4
+"""Slots of queries that units of one step need: two wait for their results to be stored."""
 MOST_PACKED = 8
 """Heads that are packed at most where there are as many queries as a unit has rows."""
 
@@ -106,8 +106,9 @@ def _plan(
     split = work.parts > 1
     shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask)
     # A slot that waits for its results to be stored delays the keys of the next item.
-    soon = work.units <= tile.warpgroups or p.keys <= tile.keys or tile.slots >= ENOUGH_SLOTS
-    boxes = tile.slots > 1 and not (split or tile.registers) and soon and _whole_vectors(p)
+    soon = work.units <= tile.warpgroups or p.keys <= tile.keys
+    slots = tile.slots >= AHEAD_SLOTS if tile.ahead else tile.slots > 1 and soon
+    boxes = slots and not (split or tile.registers) and _whole_vectors(p)
     kinds = (work.masks, split, work.pack, tile.in_turns, tile.registers, boxes, tile.blocks)
     words = source.template("attend", source.ctype(p.dtype), *shape, *kinds, tile.ahead)
     macros = Units.define() | job.expression.macros

@@ -310,6 +310,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     Item* mine = waiting[threadIdx.x / 32];
     if constexpr (AHEAD) {
         static_assert(MASK == FREE && MASKS == 0 && !SPLIT && !REGISTERS && !IN_TURNS);
+        static_assert(!BOXES || SLOTS >= 4, "results of two units are not stored yet");
         StepsAhead<PACK, BN, WARPGROUPS, STAGES, SLOTS> steps{
             decoder, handed, next_items, keys, values, cursors[threadIdx.x / 32], mine, warpgroup};
         steps.start();
