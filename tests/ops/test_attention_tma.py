@@ -155,6 +155,16 @@ def test_scores_ahead(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(operands(rows, keys, heads, shared), options)
 
 
+def test_scores_ahead_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of all sums is that of the tile without it."""
+    tensors = operands(150, 150, 2, 1)
+    expected, logs = attend(*tensors, Options(causal=True))
+    use(monkeypatch, TILE._replace(slots=4, ahead=True))
+    out, lse = attend(*tensors, Options(causal=True, kind=", ahead"))
+    assert torch.equal(out, expected)
+    assert torch.equal(lse, logs)
+
+
 def test_scores_ahead_of_few_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results do not wait in a slot that the next unit needs."""
     use(monkeypatch, TILE._replace(ahead=True))
