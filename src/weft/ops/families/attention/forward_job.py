@@ -19,12 +19,17 @@ class Quantised(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Keys and values in pages: the table of pages, the keys of a page, pages of a sequence."""
+    """Keys and values in pages: the table, keys of a page, pages of a sequence and of the pool."""
 
     table: Pointer
     size: int
     most: int
+    pool: int
     quantised: Quantised | None = None
+
+    def has_steps_of(self, keys: int) -> bool:
+        """True if no step of so many keys is in two pages."""
+        return self.most == 1 or self.size % keys == 0
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

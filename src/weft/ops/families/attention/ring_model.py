@@ -55,7 +55,9 @@ class RingTile(NamedTuple):
         rounds, keys = cdiv(blocks, gpu.sms * self.resident), math.ceil(p.keys * p.share / parts)
         steps = cdiv(keys, self.keys(p.head) * self.warps)
         rate = min(gpu.bandwidth, SM_RATE * min(blocks, gpu.sms))
-        moved = model.traffic(p, gpu) * gpu.bandwidth * p.share / rate
+        # Warps without a key in the last step of their block end before the others.
+        uneven = steps * self.keys(p.head) * self.warps / keys
+        moved = model.traffic(p, gpu) * gpu.bandwidth * p.share / rate * uneven
         score = model.mask_time(p, self.queries * keys, shared=False)
         # Blocks of an SM that start one after another hide the start of each other.
         starts = START * (1 + (rounds - 1) / self.resident)
@@ -70,6 +72,8 @@ TILES = (
 """Tiles that calls take: the fastest of four that were timed."""
 HEADS = (64, 128)
 """Head sizes of these kernels: results of larger ones take most registers."""
+PAGES = False
+"""True if they are candidates for keys in pages, which were not timed on a GPU yet."""
 LEAST = 16 << 20
 """Bytes of operands from which on they are candidates: the fewest that were timed."""
 

@@ -13,73 +13,8 @@
 #include "results.cuh"
 #include "split.cuh"
 #include "tickets.cuh"
+#include "tma_ahead.cuh"
 #include "tma_mask.cuh"
-
-STRUCT_UNITS;
-
-// An item of work, as the warp that copies hands it to the others: `rows` are those of its head, or
-// of packed heads, and those of the item begin with `first`. It has `count` units, or -1 as the end
-// of all work, and tiles of keys from `begin` up to `end`.
-struct Item {
-    int batch, head, row0, first, rows, keys, diagonal, count, begin, end, part, number;
-};
-
-// The place of an item in the tensors, and its copy in shared memory.
-template <int PACK>
-struct Decoder {
-    const Problem& p;
-    const Units& units;
-
-    __device__ int query(int row) const { return row / PACK; }
-    // Tiles of `keys` keys with one that a row before `end` sees.
-    __device__ int seen(const Item& x, int end, int keys) const {
-        int last = query(min(end, x.rows) - 1) + x.diagonal + 1 + p.right;
-        return (max(0, min(x.keys, last)) + keys - 1) / keys;
-    }
-    // Tiles whose last key all rows from `row` on see.
-    __device__ int whole(const Item& x, int row, int keys) const {
-        return max(0, min(x.keys, query(row) + x.diagonal + 1 + p.right)) / keys;
-    }
-    // The first key that a row sees.
-    __device__ int first_key(const Item& x, int row) const {
-        return max(0, query(row) + x.diagonal - p.left);
-    }
-    __device__ Item item(const int* starts_q, const int* starts_k, int id, int keys) const {
-        Item x;
-        x.count = -1;
-        if (id >= units.items) return x;
-        Place at(p, units.in_head, units.heads, 0, p.batch * units.heads, id);
-        Span span(p, starts_q, starts_k, at.batch);
-        int size = units.count * units.rows;
-        x.batch = at.batch, x.head = at.head * PACK, x.part = at.part;
-        x.row0 = span.row0, x.first = at.tile * size, x.rows = span.rows * PACK;
-        x.keys = span.keys, x.diagonal = span.diagonal, x.number = at.number * units.count;
-        x.count = max(0, min(units.count, (x.rows - x.first + units.rows - 1) / units.rows));
-        int end = x.count ? seen(x, x.first + x.count * units.rows, keys) : 0;
-        int hidden = min(end, first_key(x, x.first) / keys);  // by a window, from all rows
-        at.share(p, end - hidden, x.begin, x.end);
-        x.begin += hidden, x.end += hidden;
-        if (x.count) x.end = max(x.end, x.begin + 1);  // rows that see no key have a hidden tile
-        return x;
-    }
-};
-
-// Registers of a thread after the warpgroup that copies has given some to the others. A block has
-// those that it was launched with: if the others asked for more, they would wait forever.
-template <int WARPGROUPS, int BLOCKS>
-struct RegisterShares {
-    static constexpr int THREADS = 128 * (WARPGROUPS + 1), EACH = 65536 / THREADS / BLOCKS,
-                         LAUNCHED = (EACH < 255 ? EACH : 255) / 8 * 8,
-                         COPYING = BLOCKS > 1        ? 32
-                                   : WARPGROUPS == 2 ? 40
-                                                     : 32,
-                         COMPUTING = BLOCKS > 1 ? LAUNCHED + (LAUNCHED - COPYING) / WARPGROUPS
-                                     : WARPGROUPS == 2 ? 232
-                                                       : 160;
-    static constexpr bool SHARED = WARPGROUPS > 1 || BLOCKS > 1;
-    static_assert(!SHARED || COPYING + WARPGROUPS * COMPUTING <= (WARPGROUPS + 1) * LAUNCHED,
-                  "the warpgroups need more registers than the block has");
-};
 
 // PACK: heads that are rows of the same units. SLOTS: units of queries in shared memory for each
 // warpgroup. MASKS: tiles of the mask in shared memory for each warpgroup; 0: it is read where it
@@ -87,7 +22,7 @@ struct RegisterShares {
 // they are there. IN_TURNS: warpgroups issue their products one after another. BOXES: results are
 // stored by TMA, from the slot of their queries. BLOCKS: of an SM.
 template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, int MASKS,
-          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS>
+          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS, bool AHEAD>
 __device__ void attend_units(const TensorMap& q, const TensorMap& k, const TensorMap& v,
                              const TensorMap& mask_map, const TensorMap& out_map, const void* mask,
                              T* o, float* lse, const int* starts_q, const int* starts_k,
@@ -108,7 +43,9 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     __shared__ Item next_items[2];
     __shared__ int last_part[WARPGROUPS];
     [[maybe_unused]] __shared__ Stages<MASKS ? MASKS : 1> masks[MASKS ? WARPGROUPS : 1];
-    __shared__ Item waiting[TEAM];  // each warp's, with the unit whose product waits
+    // Each warp's, with the unit whose product waits; AHEAD: with the last four units.
+    __shared__ Item waiting[TEAM][AHEAD ? 4 : 1];
+    [[maybe_unused]] __shared__ Cursor cursors[AHEAD ? TEAM : 1];
     unsigned qs = slab_aligned(shared_address(memory)), ks = qs + WARPGROUPS * SLOTS * QUERIES,
              vs = ks + STAGES * TILE, ms = vs + STAGES * TILE,
              table = ms + (MASKS ? WARPGROUPS * MASKS * Masked::BYTES : 0);
@@ -129,15 +66,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     __syncthreads();
     const Decoder<PACK> decoder{p, units};
     int warpgroup = warpgroup_index(), lane = threadIdx.x % 32;
-    // The next item of a warp that does not copy keys: `hand` is its turn.
-    auto take = [&](Turn<2>& hand) {
-        handed.wait_full(hand);
-        Item work = next_items[hand.stage];
-        __syncwarp();
-        if (lane == 0) handed.empty[hand.stage].arrive();
-        hand.next();
-        return work;
-    };
+    auto take = [&](Turn<2>& hand) { return take_item(handed, next_items, hand); };
     // Calls each(unit, first row, end of tiles) for the units of warpgroup `w`; items before this
     // one had `base` units.
     auto each_unit = [&](const Item& work, int count, int base, int w, auto each) {
@@ -283,7 +212,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     auto next_turn = [&] {
         if constexpr (IN_TURNS) barrier_arrive<256>(1 + (warpgroup + 1) % WARPGROUPS);
     };
-    auto multiply_keys = [&](int stage) {
+    auto multiply_keys = [&](float (&s)[1][N][4], int stage) {
 #pragma unroll
         for (int i = 0; i < HEAD / 16; ++i) {
             unsigned long long to =
@@ -316,10 +245,11 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         wgmma_results(result[0]);
         if (release_before) release(values.empty[before % STAGES]);
     };
-    // Stores the results of a unit, or its part of them; `of` has its sums.
-    auto store_unit = [&](Online<1>& of) {
+    // Stores the results of a unit, or its part of them; `of` has its sums, `begin` of its place is
+    // its slot.
+    auto store_unit = [&](Online<1>& of, const Item& place) {
         of.finish(result, scale);
-        const Item out = waiting[threadIdx.x / 32];  // `begin` is its slot
+        const Item out = place;
         auto row_of = [&](auto* to, const Strides& by, int r) {
             int query = decoder.query(r);
             return to + by.at(out.batch, out.head + r - query * PACK, out.row0 + query);
@@ -369,14 +299,99 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 });
         }
     };
-    // Frees the slot that results were stored from.
-    auto release_stored = [&] {
+    // Frees a slot that results were stored from.
+    auto release_stored = [&](int slot) {
         if constexpr (BOXES) {
             if (!storer) return;
             wait_stores_read<0>();
-            queries[warpgroup].empty[waiting[threadIdx.x / 32].begin].arrive();
+            queries[warpgroup].empty[slot].arrive();
         }
     };
+    Item* mine = waiting[threadIdx.x / 32];
+    if constexpr (AHEAD) {
+        static_assert(MASK == FREE && MASKS == 0 && !SPLIT && !REGISTERS && !IN_TURNS);
+        static_assert(!BOXES || SLOTS >= 4, "results of two units are not stored yet");
+        StepsAhead<PACK, BN, WARPGROUPS, STAGES, SLOTS> steps{
+            decoder, handed, next_items, keys, values, cursors[threadIdx.x / 32], mine, warpgroup};
+        steps.start();
+        Step issued{}, now{};
+        // Starts the product of the scores of the step ahead.
+        auto issue = [&] {
+            int slot = issued.unit() % SLOTS, stage = issued.tile() % STAGES;
+            if (issued.first()) queries[warpgroup].full[slot].wait(issued.unit() / SLOTS % 2);
+            left = wgmma_rows(qs + (warpgroup * SLOTS + slot) * QUERIES);
+            keys.full[stage].wait(issued.tile() / STAGES % 2);
+            wgmma_begin();
+            multiply_keys(s, stage);
+        };
+        // Frees the slot of a unit whose last scores are there.
+        auto release_queries = [&](const Step& of) {
+            if constexpr (!BOXES) release(queries[warpgroup].empty[of.unit() % SLOTS]);
+        };
+        float weighed[1][N][4];
+#pragma unroll 1
+        while (steps.find()) {
+            // After a shuffle the compiler knows that the lanes agree.
+            issued = Step{shuffle(steps.ahead.bits, 0)};
+            issue();
+            wgmma_wait<0>();
+            wgmma_results(s[0]);
+            Step previous = Step::none();
+            bool follows;
+#pragma unroll 1
+            do {
+                now = issued, follows = steps.advance();
+                // A step that none follows starts its own scores again: products in a branch would
+                // wait for each other.
+                if (!follows) steps.ahead = now;
+                issued = Step{shuffle(steps.ahead.bits, 0)};
+                if (now.last() && follows) release(keys.empty[now.tile() % STAGES]);
+                if (follows && issued.first()) release_queries(now);
+                Online<1> ended = online;
+                if (now.first()) online = Online<1>();
+                if (now.hides()) {
+                    const Item& place = steps.place(now.unit());
+                    view.template set<PACK>(p, place.keys, place.diagonal, mask, place.batch,
+                                            place.head, place.first + warp * 16, place.rows);
+                    view.hide(s, now.number() * BN, 1);
+                }
+                float factor[1][2];
+                bool grown = online.template raise<true>(s, factor, scale);
+                online.template exponents<true>(s, weighed, scale);
+                issue();
+                if (previous.stores()) release_stored((previous.unit() + SLOTS - 1) % SLOTS);
+                online.raise_two(weighed);
+                release_before = previous.last();
+                if (grown) {
+                    products_done();
+                    if (!now.first()) online.rescale(result, factor);
+                } else {
+                    products_done();
+                }
+                wgmma_results(s[0]);
+                now = Step{shuffle(now.bits, 0)};
+                if (now.first() && !previous.is_none()) {
+                    store_unit(ended, steps.place(now.unit() + steps.PLACES - 1));
+                    now = now.storing();
+                }
+#pragma unroll
+                for (int i = 0; i < BN / 16; ++i)
+                    c_to_a<T>(weights[i], weighed[0][2 * i], weighed[0][2 * i + 1]);
+                previous = now, fresh = now.first(), before = now.tile();
+                wait_values();
+                wgmma_begin();
+                multiply_values();
+            } while (follows);
+            release_before = true;
+            products_done();
+            release(keys.empty[now.tile() % STAGES]);
+            release_queries(now);
+            if (now.stores()) release_stored((now.unit() + SLOTS - 1) % SLOTS);
+            store_unit(online, steps.place(now.unit()));
+            release_stored(now.unit() % SLOTS);
+        }
+        return;
+    }
     // A step of a unit. START: nothing is under way; otherwise the first step of a unit issues the
     // last products of the unit before, whose results it stores.
     auto step = [&](auto start, bool first, int tile, int j, bool guarded, bool last) {
@@ -386,7 +401,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if constexpr (!START) wait_values();
         my_turn();
         wgmma_begin();
-        multiply_keys(stage);
+        multiply_keys(s, stage);
         if constexpr (!START) multiply_values();
         next_turn();
         wgmma_wait<START ? 0 : 1>();
@@ -414,12 +429,12 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             } else {
                 products_done();
             }
-            if (first) store_unit(ended);
+            if (first) store_unit(ended, *mine);
         }
 #pragma unroll
         for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
         if constexpr (!START) {
-            if (first) release_stored();
+            if (first) release_stored(mine->begin);
         }
         fresh = first, before = tile, release_before = last;
     };
@@ -430,8 +445,8 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         wgmma_begin();
         multiply_values();
         products_done();
-        store_unit(online);
-        release_stored();
+        store_unit(online, *mine);
+        release_stored(mine->begin);
         started = false;
     };
     int base = 0, tiles = 0;
@@ -470,10 +485,8 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             auto keep_place = [&] {
                 __syncwarp();
                 if (lane == 0) {
-                    waiting[threadIdx.x / 32] = work;
-                    waiting[threadIdx.x / 32].first = first;
-                    waiting[threadIdx.x / 32].number = work.number + u;
-                    waiting[threadIdx.x / 32].begin = slot;
+                    *mine = work;
+                    mine->first = first, mine->number = work.number + u, mine->begin = slot;
                 }
                 __syncwarp();
             };
