@@ -12,6 +12,7 @@ from weft.ops.families.norm import (
     layer_norm,
     layer_norm_backward,
     local_response_norm,
+    mixed_backward,
 )
 
 GROUP = "normalisation"
@@ -24,5 +25,6 @@ DEFINITIONS = (
     *layer_norm.DEFINITIONS,
     *layer_norm_backward.DEFINITIONS,
     *local_response_norm.DEFINITIONS,
+    *mixed_backward.DEFINITIONS,
 )
 MAKERS = instance_norm.MAKERS
