@@ -204,6 +204,21 @@ def test_the_gate_of_a_packed_tensor_is_one_op() -> None:
     assert names("backward") == ["weft.swiglu_backward", "weft.matmul"]
 
 
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("first", [True, False])
+def test_gelu_of_a_half_is_one_op(first: bool, approximate: str) -> None:
+    weight = normal(16, 8, seed=1)
+
+    def function(x: Any) -> Any:
+        halves = F.linear(x, weight).chunk(2, dim=-1)
+        gate, up = halves if first else halves[::-1]
+        return up * F.gelu(gate, approximate=approximate)
+
+    same(function, normal(4, 8))
+    assert names("forward") == ["weft.linear", "weft.gated"]
+    assert names("backward") == ["weft.gated_backward", "weft.matmul"]
+
+
 def test_the_gate_of_two_tensors_is_a_fused_kernel() -> None:
     """It moves as many bytes as the op would: each tensor once."""
     same(lambda gate, up: F.silu(gate) * up, normal(4, 16), normal(4, 16, seed=1))
