@@ -1,5 +1,6 @@
 """Changes of a traced graph before it is divided into steps.
 
+joins.py        has attention write gradients side by side where one linear layer reads them
 residuals.py    adds gradients of residual connections in the kernels of norms
 conversions.py  reads gradients of 16 bits in norms of float32, and stores theirs in both dtypes
 dropouts.py     writes out dropout beside elementwise operations as a mask of their kernel
