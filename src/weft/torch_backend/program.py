@@ -18,7 +18,7 @@ from weft.torch_backend.canonical import canonical
 from weft.torch_backend.delay import delay
 from weft.torch_backend.lower import Placed, lower
 from weft.torch_backend.operands import is_item, made_by, read_by, size_of
-from weft.torch_backend.passes import conversions, dropouts, joins, norms, residuals
+from weft.torch_backend.passes import conversions, dropouts, gradients, joins, norms, residuals
 from weft.torch_backend.report import StepReport
 from weft.torch_backend.steps import AnyStep, Numbers, TorchStep, Values
 
@@ -95,6 +95,7 @@ def lowered(module: GraphModule, apart: Apart | None = None) -> list[Placed]:
     joins.join(module.graph)
     residuals.add_within(module.graph)
     conversions.join(module.graph)
+    gradients.widen(module.graph)
     dropouts.write_out(module.graph)
     norms.write_out(module.graph)
     delay(module.graph)

@@ -16,6 +16,7 @@ from torch.fx import Graph, Node
 from weft.ops.core import library
 from weft.ops.families.norm.mixed_backward import MOST
 from weft.torch_backend.ahead import request_of
+from weft.torch_backend.passes.casts import HALVES, widens
 from weft.torch_backend.writer import Writer
 
 aten = torch.ops.aten
@@ -25,7 +26,6 @@ _NAMES = {
     "weft::rms_norm_backward": "rms_norm_backward_mixed",
 }
 """The ops, and those that convert."""
-_HALVES = (torch.float16, torch.bfloat16)
 
 
 def join(graph: Graph) -> None:
@@ -80,8 +80,8 @@ def _has_kernel(node: Node, device: torch.device) -> bool:
 def _gradients(dy: Node, x: Node) -> tuple[list[Node], Node | None]:
     """The gradients of 16 bits, and the one of float32, that a gradient is the sum of."""
     addends = list(_addends(dy, x))
-    narrow = [n.args[0] for n in addends if _converts(n)]
-    wide = [n for n in addends if not _converts(n)]
+    narrow = [n.args[0] for n in addends if widens(n)]
+    wide = [n for n in addends if not widens(n)]
     dtypes = {n.meta["val"].dtype for n in narrow}
     if len(dtypes) > 1 or len(narrow) > MOST or len(wide) > 1:
         return [], dy
@@ -111,26 +111,13 @@ def _is_alike(node: Any, x: Node) -> bool:
     )
 
 
-def _converts(node: Node) -> bool:
-    """True for a conversion of 16 bits to float32."""
-    if node.target is not aten._to_copy.default or not isinstance(node.args[0], Node):
-        return False
-    source, value = node.args[0].meta["val"], node.meta["val"]
-    return (
-        source.dtype in _HALVES
-        and value.dtype is torch.float32
-        and source.device == value.device
-        and source.is_contiguous()
-    )
-
-
 def _conversions(rows: Node, dtypes: Sequence[torch.dtype]) -> list[Node]:
     """The conversions of a norm's gradient to one dtype of 16 bits: the first of `dtypes`."""
     found = [
         u
         for u in rows.users
         if u.target is aten._to_copy.default
-        and u.meta["val"].dtype in (dtypes[:1] or _HALVES)
+        and u.meta["val"].dtype in (dtypes[:1] or HALVES)
         and u.meta["val"].device == rows.meta["val"].device
         and u.meta["val"].is_contiguous()
     ]
