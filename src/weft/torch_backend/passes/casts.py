@@ -9,7 +9,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def widens(node: Node) -> bool:
-    """True for a conversion of 16 bits to float32, of a contiguous tensor."""
+    """True for a conversion of 16 bits to float32 in the same memory order."""
     if node.target is not torch.ops.aten._to_copy.default or not isinstance(node.args[0], Node):
         return False
     source, value = node.args[0].meta["val"], node.meta["val"]
@@ -17,6 +17,5 @@ def widens(node: Node) -> bool:
         source.dtype in HALVES
         and value.dtype is torch.float32
         and source.device == value.device
-        and source.is_contiguous()
-        and value.is_contiguous()
+        and source.stride() == value.stride()
     )

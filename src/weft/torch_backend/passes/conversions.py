@@ -80,8 +80,9 @@ def _has_kernel(node: Node, device: torch.device) -> bool:
 def _gradients(dy: Node, x: Node) -> tuple[list[Node], Node | None]:
     """The gradients of 16 bits, and the one of float32, that a gradient is the sum of."""
     addends = list(_addends(dy, x))
-    narrow = [n.args[0] for n in addends if widens(n)]
-    wide = [n for n in addends if not widens(n)]
+    converted = [n for n in addends if widens(n) and _is_alike(n, x)]
+    narrow = [n.args[0] for n in converted]
+    wide = [n for n in addends if n not in converted]
     dtypes = {n.meta["val"].dtype for n in narrow}
     if len(dtypes) > 1 or len(narrow) > MOST or len(wide) > 1:
         return [], dy

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import torch
-
-from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
@@ -42,19 +39,6 @@ def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> CopyP
     if x.numel == 0:
         return CopyPlan((), 0.0)
     best = min(copying(x, start, end, target), key=lambda strategy: strategy.cost)
-    return CopyPlan((best.build(),), best.cost)
-
-
-def converted(
-    x: Layout, start: Pointer, end: Pointer, dtype: torch.dtype, target: Target
-) -> CopyPlan:
-    """The fastest conversion of x, at `start`, to a contiguous tensor of `dtype` at `end`."""
-    if x.numel == 0:
-        return CopyPlan((), 0.0)
-    ctype = source.ctype(dtype)
-    operand = BroadcastOperand(source.ctype(x.dtype), x.itemsize, x.strides, x.aligned, start)
-    job = ElementwiseJob("a", ctype, x.shape, (operand,), ctype, dtype.itemsize, end)
-    best = min(strategies(job, target), key=lambda strategy: strategy.cost)
     return CopyPlan((best.build(),), best.cost)
 
 

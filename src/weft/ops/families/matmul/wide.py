@@ -14,15 +14,13 @@ import torch
 from weft.errors import ArgumentError
 from weft.ops.core import library
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.composition import Composition
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
-from weft.ops.core.target import Target
-from weft.ops.families.elementwise.copies import CopyPlan, converted
+from weft.ops.core.plan import Buffer, Plan
+from weft.ops.families.elementwise.conversions import converted_after
 from weft.ops.families.matmul import pipelined
 from weft.ops.families.matmul.matmul import MATMUL, check_operands
 from weft.ops.families.matmul.product import product_of
-from weft.ops.families.matmul.row_sums import MOST, SUMS
+from weft.ops.families.matmul.row_sums import INPUTS, MOST, SUMS
 
 NAME = "matmul_wide"
 WIDE = torch.float32
@@ -39,7 +37,7 @@ def _candidates(request: Request) -> list[Candidate]:
     narrow = Request(name, request.inputs, {"precision": "fp32"}, gpu)
     base = library.function(name).definition.candidates(narrow)
     cheapest = sorted(base, key=lambda c: c.cost)[:MOST]
-    found = [_converted(c, rows.dtype, outputs, gpu) for c in cheapest]
+    found = [converted_after(c, INPUTS, rows.dtype, outputs, gpu) for c in cheapest]
     made = replace(product_of(request, MATMUL), stored=WIDE)
     # Operands that are copied first have other numbers.
     if made.scratch or 0 in (made.m, made.n):
@@ -53,36 +51,6 @@ def _candidates(request: Request) -> list[Candidate]:
 
 def _stored(product: Candidate, outputs: tuple[Buffer, ...]) -> Plan:
     return replace(product.build(), outputs=outputs)
-
-
-def _converted(
-    product: Candidate, narrow: torch.dtype, outputs: tuple[Buffer, ...], gpu: Target
-) -> Candidate:
-    """A product whose results are converted after it."""
-    whole = [b for b in outputs if b.shape != (0,)]
-    # The cost does not depend on addresses.
-    cost = sum(_conversion(b, narrow, Pointer(0), Pointer(1), gpu).cost for b in whole)
-    build = functools.partial(_after, product, narrow, outputs, gpu)
-    return Candidate(f"{product.name}, converted", product.cost + cost, product.why, build)
-
-
-def _conversion(
-    out: Buffer, narrow: torch.dtype, start: Pointer, end: Pointer, gpu: Target
-) -> CopyPlan:
-    return converted(Layout(narrow, out.shape, out.steps, 16), start, end, WIDE, gpu)
-
-
-def _after(
-    product: Candidate, narrow: torch.dtype, outputs: tuple[Buffer, ...], gpu: Target
-) -> Plan:
-    """The plan of a product, then of conversions of its results."""
-    plan, made = product.build(), Composition(2, outputs)
-    places = [made.buffer(b) for b in plan.outputs]
-    made.run(plan, [Pointer(0), Pointer(1)], places)
-    for number, place in enumerate(places):
-        out = outputs[number]
-        made.steps += _conversion(out, narrow, place, made.output(number), gpu).steps
-    return made.plan()
 
 
 def _check(a: Any, b: Any, sums: bool) -> None:
