@@ -114,6 +114,10 @@ def backward_weight(request: Request) -> list[Candidate]:
     made = job.backward_weight(request, rows=False)
     size = made.result.layout.shape
     dense = replace(request, options=request.options | {"channels_last": False})
+    if made.geometry.taps == 1:  # both orders are one
+        return [
+            replace(c, build=functools.partial(_renamed, c, made.out)) for c in _gradients(dense)
+        ]
     stage, out = Pointer(SCRATCH), made.result.pointer
     layout = Layout(made.out.dtype, size, Buffer(size, made.out.dtype).steps, 16)
     copy = copies.contiguous(permuted(layout, (0, 2, 3, 1)), stage, out, request.target)
@@ -135,6 +139,12 @@ def backward_weight_wide(request: Request) -> list[Candidate]:
         return found
     direct = (*box_gradients.gradients(made), *products.gradients(made, request))
     return [*found, *(replace(c, name=f"{c.name}, 32 bits") for c in direct)]
+
+
+def _renamed(candidate: Candidate, out: Buffer) -> Plan:
+    """The plan of a candidate with other strides of its result, which has the same memory."""
+    plan = candidate.build()
+    return replace(plan, outputs=(out._replace(zeroed=plan.outputs[0].zeroed),))
 
 
 def _reordered(candidate: Candidate, out: Buffer, copy: copies.CopyPlan) -> Candidate:
