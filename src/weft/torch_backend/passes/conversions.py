@@ -14,7 +14,7 @@ import torch
 from torch.fx import Graph, Node
 
 from weft.ops.core import library
-from weft.ops.families.norm.mixed_backward import MOST
+from weft.ops.families.norm.streamed.mixed import MOST
 from weft.torch_backend.ahead import request_of
 from weft.torch_backend.passes.casts import HALVES, widens
 from weft.torch_backend.writer import Writer

@@ -12,8 +12,8 @@ from weft.ops.families.norm import (
     layer_norm,
     layer_norm_backward,
     local_response_norm,
-    mixed_backward,
 )
+from weft.ops.families.norm.streamed import mixed
 
 GROUP = "normalisation"
 DEFINITIONS = (
@@ -25,6 +25,6 @@ DEFINITIONS = (
     *layer_norm.DEFINITIONS,
     *layer_norm_backward.DEFINITIONS,
     *local_response_norm.DEFINITIONS,
-    *mixed_backward.DEFINITIONS,
+    *mixed.DEFINITIONS,
 )
 MAKERS = instance_norm.MAKERS

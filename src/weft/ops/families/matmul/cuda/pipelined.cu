@@ -22,8 +22,9 @@ template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS, bool SUMS, class O = T>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined(MAPS, const O* bias, O* C, O* row_sums, const __grid_constant__ Problem p) {
-    multiply<T, Schedule<BM, BN, STAGES, 1, SPLITS>, Results<O, TRANSPOSED, WHOLE, ACTIVATION, BIAS>,
-             A_KMAJOR, B_KMAJOR, SUMS>(OF_MAPS, A, bias, C, row_sums, p);
+    multiply<T, Schedule<BM, BN, STAGES, 1, SPLITS>,
+             Results<O, TRANSPOSED, WHOLE, ACTIVATION, BIAS>, A_KMAJOR, B_KMAJOR, SUMS>(
+        OF_MAPS, A, bias, C, row_sums, p);
 }
 
 // The same, with a map of C.

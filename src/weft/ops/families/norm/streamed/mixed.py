@@ -16,9 +16,9 @@ import torch
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan
-from weft.ops.families.norm.layer_norm_backward import with_sums
+from weft.ops.families.norm.column_sums import with_sums
 from weft.ops.families.norm.rows import RowJob, row_job
-from weft.ops.families.norm.stream import VECTOR_BYTES, RowStream, stream_of
+from weft.ops.families.norm.streamed.stream import VECTOR_BYTES, RowStream, stream_of
 
 MOST = 3
 """Gradients of 16 bits that are added."""
