@@ -67,6 +67,8 @@ def test_candidates(subject: str) -> None:
         with weft.sanitize() as session:
             got = runner(plan, 2, torch.device("cpu"))(dy, x)
         assert not session.findings
+        with weft.schedule("random:1"):
+            assert torch.equal(runner(plan, 2, torch.device("cpu"))(dy, x), got)
         assert got.dtype is F32 and got.shape == weight.shape
         assert not call.last or got.is_contiguous(memory_format=order)
         error = (got.double() - weight.grad).norm() / weight.grad.norm()

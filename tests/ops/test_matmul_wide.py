@@ -46,23 +46,38 @@ TILES = {
 }
 
 
-@pytest.mark.parametrize("subject", TILES)
-@pytest.mark.parametrize("sums", [True, False])
-def test_tiles(subject: str, sums: bool) -> None:
-    tile, size, dtype = TILES[subject]
-    a, b = operands(*size, dtype)
+def run(tile: PipelinedTile, a: Any, b: Any, sums: bool) -> Any:
+    """The results of a tile with two stages, so that a small product goes around the ring."""
     gpu = dataclasses.replace(named("sim:h200"), sms=1)
     made = product_of(library.function("matmul_wide").request(a, b, sums), MATMUL)
     made = dataclasses.replace(made, stored=SINGLE)
     plan = pipelined.plan(made, tile, 2, gpu, row_sums.SUMS if sums else None)
     (c,) = plan.outputs
     plan = dataclasses.replace(plan, outputs=(c, c._replace(shape=a.shape[:1])))
+    return runner(plan, 2, torch.device("cpu"))(a, b)
+
+
+@pytest.mark.parametrize("subject", TILES)
+@pytest.mark.parametrize("sums", [True, False])
+def test_tiles(subject: str, sums: bool) -> None:
+    tile, size, dtype = TILES[subject]
+    a, b = operands(*size, dtype)
     with weft.sanitize() as session:
-        got = runner(plan, 2, torch.device("cpu"))(a, b)
+        got = run(tile, a, b, sums)
     assert not session.findings
     close(got[0], a.double() @ b.double())
     if sums:
         close(got[1], a.double().sum(1))
+
+
+@pytest.mark.parametrize("schedule", ["last", "random:5"])
+@pytest.mark.parametrize("subject", ["rows down", "cluster"])
+def test_every_schedule_gives_the_same(subject: str, schedule: str) -> None:
+    tile, size, dtype = TILES[subject]
+    a, b = operands(*size, dtype)
+    plain = run(tile, a, b, True)
+    with weft.schedule(schedule):
+        assert all(map(torch.equal, run(tile, a, b, True), plain))
 
 
 @pytest.mark.parametrize("size", [(72, 40, 200), (9, 7, 30)])
