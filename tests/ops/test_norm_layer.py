@@ -235,6 +235,74 @@ def test_streamed_rows(name: str, subject: str) -> None:
         close(ours, theirs.grad, ours.dtype)
 
 
+class Mixed(NamedTuple):
+    """Rows of float32 for one SM, and their gradients.
+
+    narrow  how many have 16 bits
+    dy      one has 32 bits as well
+    lowered the gradient of the rows is stored in 16 bits as well
+    """
+
+    shape: tuple[int, int]
+    dtype: Any
+    narrow: int
+    dy: bool = False
+    added: bool = True
+    lowered: bool = True
+    gap: int = 0
+
+
+MIXED = {
+    "one gradient": Mixed((30, 264), BF16, 1),
+    "gradients of three products": Mixed((150, 72), BF16, 3, added=False),
+    "those of products and of a residual": Mixed((50, 264), F16, 2, dy=True, added=False),
+    "a block for a row": Mixed((9, 1544), BF16, 3, dy=True),
+    "no result of 16 bits": Mixed((20, 40), F16, 1, lowered=False),
+    "a result of 16 bits alone": Mixed((20, 40), BF16, 0, dy=True),
+    "tensors at any address": Mixed((12, 40), BF16, 2, dy=True, gap=1),
+}
+
+
+def _behind(x: Any, gap: int) -> Any:
+    """The same numbers, so many elements behind an aligned address."""
+    return torch.cat([x.new_zeros(gap), x.flatten()])[gap:].view(x.shape)
+
+
+@pytest.mark.parametrize("subject", MIXED)
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_gradients_of_16_bits_of_rows_of_32(name: str, subject: str) -> None:
+    shape, dtype, narrow, wanted, added, lowered, gap = MIXED[subject]
+    x, wide_dy, total = (_behind(drawn(shape, 30 + i), gap) for i in range(3))
+    weight = _behind(drawn(shape[1:], 33), gap)
+    halves = [_behind(drawn(shape, 35 + i, dtype), gap) for i in range(narrow)]
+    centred = name == "layer_norm"
+    exact = wide([x, weight, drawn(shape[1:], 34)])[: 2 + centred]
+    (y,) = reference(name, exact, shape[1:])
+    dy = sum(t.double() for t in (*halves, *[wide_dy] * wanted))
+    given = [dy, total.double()] if added else [dy]
+    torch.autograd.backward([y, exact[0]][: 1 + added], given)
+    mean, rstd = exact[0].mean(1), (exact[0] - centred * exact[0].mean(1, True)).square().mean(1)
+    statistics = [mean.float()] * centred + [(rstd + EPS).rsqrt().float()]
+    call = library.function(f"{name}_backward_mixed")
+    args = (x, weight, *(s.detach() for s in statistics), wide_dy if wanted else None, *halves,
+            *[None] * (3 - narrow), total if added else None, list(shape[1:]),
+            dtype if lowered else None)  # fmt: skip
+    request = call.request(*args)
+    request = dataclasses.replace(request, target=dataclasses.replace(request.target, sms=1))
+    run = runner(call.choice(request).used.build(), len(args) - 2, x.device)
+    with weft.sanitize() as session:
+        got = run(*args[:-2])
+    assert not session.findings
+    with weft.schedule("random:3"):
+        assert all(map(torch.equal, run(*args[:-2]), got))
+    for ours, theirs in zip(got, exact, strict=False):
+        close(ours, theirs.grad, F32)
+    if lowered:
+        assert torch.equal(got[-1], got[0].to(dtype))
+    else:
+        assert not got[-1].numel()
+
+
 def test_few_rows_have_more_threads() -> None:
     """Loads of a row take the time where most threads of the GPU have no work."""
     for count, threads in ((1, 512), (591, 256), (30000, 64)):

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
+from weft.ops.core import library  # noqa: E402
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 LIMITS = {F32: 1e-6, F16: 1e-3, BF16: 6e-3}
@@ -49,6 +50,33 @@ def test_two_tensors(dtype: Any) -> None:
 @pytest.mark.parametrize("n", [24, 9, 4])
 def test_a_packed_tensor(n: int, dtype: Any) -> None:
     compare(dtype, tensor(7, 3, 2 * n, dtype=dtype))
+
+
+GATES: dict[str, Any] = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+}
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16])
+@pytest.mark.parametrize("n", [24, 9])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("activation", GATES)
+def test_activations_of_either_half(activation: str, first: bool, n: int, dtype: Any) -> None:
+    given = tensor(7, 3, 2 * n, dtype=dtype)
+    ours, wide = given.clone().requires_grad_(), given.double().requires_grad_()
+    with weft.sanitize() as session:
+        y = library.call("gated")(ours, None, activation, first)
+        dy = draw.seeded(9).normal(*y.shape).to(dtype)
+        y.backward(dy)
+    assert not session.findings
+    gate, up = wide.chunk(2, -1) if first else wide.chunk(2, -1)[::-1]
+    want = GATES[activation](gate) * up
+    want.backward(dy.double())
+    for got, true in ((y.detach(), want.detach()), (ours.grad, wide.grad)):
+        assert got.dtype is dtype and got.shape == true.shape
+        assert (got.double() - true).norm() <= LIMITS[dtype] * true.norm()
 
 
 def test_layouts() -> None:

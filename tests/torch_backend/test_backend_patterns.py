@@ -190,6 +190,47 @@ def test_dropout_has_new_numbers_in_each_call() -> None:
     assert not torch.equal(first, second)
 
 
+# ---- gradients of queries, keys and values ------------------------------------------------------
+def parts_of_rows(x: Any) -> Any:
+    """Parts of the result of one linear layer, as GPT-2 has them."""
+    return (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in x.split(16, dim=2))
+
+
+def parts_of_a_dimension(x: Any) -> Any:
+    """Parts of another dimension, as vision transformers have them."""
+    return x.unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4).unbind(0)
+
+
+@pytest.mark.parametrize("parts", [parts_of_rows, parts_of_a_dimension])
+def test_gradients_of_one_linear_layer_are_written_side_by_side(parts: Any) -> None:
+    weight = normal(48, 16, seed=1) / 4
+
+    def function(x: Any) -> Any:
+        y = F.scaled_dot_product_attention(*parts(F.linear(x, weight)))
+        return y.transpose(1, 2).flatten(2)
+
+    same(function, normal(2, 6, 16))
+    assert names("backward") == ["weft.attention_backward_joined", "weft.matmul"]
+
+
+def test_gradients_of_parts_in_another_order_are_joined() -> None:
+    """So are those that something else reads."""
+    weight = normal(48, 16, seed=1) / 4
+
+    def turned(x: Any) -> Any:
+        k, q, v = parts_of_rows(F.linear(x, weight))
+        return F.scaled_dot_product_attention(q, k, v)
+
+    def read_again(x: Any) -> Any:
+        q, k, v = parts_of_rows(F.linear(x, weight))
+        return F.scaled_dot_product_attention(q, k, v) * q
+
+    for function in (turned, read_again):
+        same(function, normal(2, 6, 16))
+        assert any(name.startswith("weft.cat") for name in names("backward"))
+        assert "weft.attention_backward" in names("backward")
+
+
 # ---- gated activations -------------------------------------------------------------------------
 def test_the_gate_of_a_packed_tensor_is_one_op() -> None:
     """Its gradient is written where it lies, without a copy that joins the halves."""
@@ -202,6 +243,21 @@ def test_the_gate_of_a_packed_tensor_is_one_op() -> None:
     same(function, normal(4, 8))
     assert names("forward") == ["weft.linear", "weft.swiglu"]
     assert names("backward") == ["weft.swiglu_backward", "weft.matmul"]
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("first", [True, False])
+def test_gelu_of_a_half_is_one_op(first: bool, approximate: str) -> None:
+    weight = normal(16, 8, seed=1)
+
+    def function(x: Any) -> Any:
+        halves = F.linear(x, weight).chunk(2, dim=-1)
+        gate, up = halves if first else halves[::-1]
+        return up * F.gelu(gate, approximate=approximate)
+
+    same(function, normal(4, 8))
+    assert names("forward") == ["weft.linear", "weft.gated"]
+    assert names("backward") == ["weft.gated_backward", "weft.matmul"]
 
 
 def test_the_gate_of_two_tensors_is_a_fused_kernel() -> None:

@@ -81,11 +81,11 @@ def test_a_frozen_norm_and_one_without_weights() -> None:
     assert not any("add" in name for name in found), found
 
 
-# ---- small results -----------------------------------------------------------------------------
+# ---- gradients of parameters -------------------------------------------------------------------
 class Biased(nn.Module):  # type: ignore[misc]
-    def __init__(self, count: int) -> None:
+    def __init__(self, layers: list[Any]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(300, 300) for _ in range(count))
+        self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Any) -> Any:
         for layer in self.layers:
@@ -94,10 +94,39 @@ class Biased(nn.Module):  # type: ignore[misc]
 
 
 def test_gradients_of_biases_are_converted_together() -> None:
-    """Those of weights are larger, and each is converted after its product."""
-    found = fused(steps_of(Biased(5), normal(4, 300), dtype=torch.bfloat16))
-    assert [name.count("_to_copy") for name in found].count(1) == 5  # of the weights
-    assert ", ".join(["_to_copy"] * 5) in found
+    """Those of weights are not: convolutions store them in float32."""
+    model = Biased([nn.Conv2d(90, 90, 3, padding=1) for _ in range(3)])
+    steps = steps_of(model, normal(1, 90, 3, 3), dtype=torch.bfloat16)
+    assert [name for name in fused(steps) if "_to_copy" in name].count(
+        "_to_copy, _to_copy, _to_copy"
+    ) == 1
+    assert [name for _, name in steps].count("weft.conv_backward_weight_wide") == 3
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_products_store_gradients_of_weights_in_float32(dtype: Any, bias: bool) -> None:
+    """No kernel converts them, and none of their digits is lost."""
+    model = Biased([nn.Linear(n, n + 1, bias=bias) for n in (30, 31)])
+    steps = steps_of(model, normal(4, 3, 30), dtype=dtype)
+    assert [name for _, name in steps].count("weft.matmul_wide") == 2
+    conversions = [name for name in fused(steps) if name == "_to_copy" or "_to_copy, _" in name]
+    assert not conversions, conversions
+    for parameter in model.parameters():
+        assert parameter.grad.dtype is torch.float32
+
+
+def test_a_gradient_that_is_read_in_16_bits_is_converted() -> None:
+    """Such as one that the graph returns as well."""
+
+    def function(a: Any, b: Any) -> Any:
+        product = a.half() @ b.half()
+        return product, product.float() + 1
+
+    a, b = normal(8, 16), normal(16, 4)
+    product, wide = compiled(function)(a, b)
+    assert product.dtype is torch.float16 and wide.dtype is torch.float32
+    assert torch.equal(wide, product.float() + 1)
 
 
 # ---- images with the channels last -------------------------------------------------------------

@@ -121,6 +121,47 @@ def test_a_norm_of_singles_that_a_sum_reads_as_well(rules: None) -> None:
     assert len(kernels) == 1 and kernels[0].startswith("add, mean")
 
 
+def pre_norm(x: Any, w: Any, b: Any) -> Any:
+    """A residual connection beside the norm, whose result three products read."""
+    total = x + F.linear(F.linear(x, WIDE), WIDE.T)
+    normed = F.layer_norm(total, (8,), w, b)
+    return total + F.linear(sum(F.linear(normed, WIDE * i) for i in (1, 2, 3)), WIDE.T)
+
+
+def post_norm(x: Any, w: Any, b: Any) -> Any:
+    """A residual connection behind the norm."""
+    normed = F.layer_norm(F.linear(F.linear(x, WIDE), WIDE.T) + x, (8,), w, b)
+    return normed + F.linear(F.linear(normed, WIDE), WIDE.T)
+
+
+def rms(x: Any, w: Any, b: Any) -> Any:
+    total = x + F.linear(F.linear(x, WIDE), WIDE.T) + b
+    return total + F.linear(F.linear(F.rms_norm(total.float(), (8,), w), WIDE), WIDE.T)
+
+
+@pytest.mark.filterwarnings("ignore:.*overrid")
+@pytest.mark.parametrize("function", [pre_norm, post_norm, rms])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_gradients_of_norms_beside_products(function: Any, dtype: Any, rules: None) -> None:
+    """The norm's kernel converts and adds the gradients of products, and stores its own twice."""
+    inputs = [normal(2, 3, 5, 8, seed=1), normal(8, seed=2) + 1, normal(8, seed=3)]
+    found = []
+    for run in (compiled(function), function):
+        given = [t.clone().requires_grad_() for t in inputs]
+        with torch.autocast("cpu", dtype):
+            y = run(*given)
+        found.append((y, *torch.autograd.grad(y.float().square().mean(), given)))
+    for ours, wanted in zip(*found, strict=True):
+        assert ours.dtype is wanted.dtype
+        assert (ours - wanted).float().norm() / wanted.float().norm() < 1e-2
+    (backward,) = (r for r in reports()[-2:] if r.kind == "backward")
+    steps = [s.name for s in backward.steps]
+    at = next(i for i, s in enumerate(steps) if "norm_backward" in s)
+    assert steps[at].endswith("_backward_mixed")
+    assert "_to_copy" not in steps[at:]
+    assert not any("add" in s for s in steps[:at])
+
+
 # ---- rotary embeddings -------------------------------------------------------------------------
 def rotated(x: Any, cos: Any, sin: Any) -> Any:
     first, second = x.chunk(2, dim=-1)

@@ -17,7 +17,7 @@ from weft.ops.core.native import trace
 from weft.ops.core.plan import Layout
 from weft.ops.core.runner import runner
 from weft.ops.core.target import target
-from weft.ops.fuse.group import FusionGroup, Other, Step
+from weft.ops.fuse.group import FusionGroup, Step
 from weft.ops.fuse.launch import launch_of
 
 Work = Future[None] | None
@@ -43,7 +43,7 @@ def begin(steps: Sequence[Step]) -> list[Work]:
                 begun[key] = _pool().submit(_fused, step, device)
             found.append(begun[key])
         else:
-            request = _request(step, device)
+            request = request_of(step.node, device)
             key = "" if request is None else request.key()
             if request is not None and key not in begun:
                 begun[key] = _pool().submit(_op, request, device)
@@ -95,8 +95,8 @@ def _fused(group: FusionGroup, device: torch.device) -> None:
     runner(made.plan, len(values), device)
 
 
-def _request(step: Other, device: torch.device) -> Request | None:
-    node: Node = step.node
+def request_of(node: Node, device: torch.device) -> Request | None:
+    """The request of a call of an op of weft in a graph; None for other calls."""
     whose: Any = node.target
     if getattr(whose, "namespace", "") != trace.NAMESPACE:
         return None

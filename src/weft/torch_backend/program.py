@@ -18,7 +18,7 @@ from weft.torch_backend.canonical import canonical
 from weft.torch_backend.delay import delay
 from weft.torch_backend.lower import Placed, lower
 from weft.torch_backend.operands import is_item, made_by, read_by, size_of
-from weft.torch_backend.passes import dropouts, norms, residuals
+from weft.torch_backend.passes import conversions, dropouts, gradients, joins, norms, residuals
 from weft.torch_backend.report import StepReport
 from weft.torch_backend.steps import AnyStep, Numbers, TorchStep, Values
 
@@ -92,7 +92,10 @@ class GraphProgram:
 def lowered(module: GraphModule, apart: Apart | None = None) -> list[Placed]:
     """The steps of a graph, which is brought into another form; `apart` as in `lower`."""
     canonical(module.graph)
+    joins.join(module.graph)
     residuals.add_within(module.graph)
+    conversions.join(module.graph)
+    gradients.widen(module.graph)
     dropouts.write_out(module.graph)
     norms.write_out(module.graph)
     delay(module.graph)

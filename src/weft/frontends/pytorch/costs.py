@@ -145,14 +145,21 @@ _WEFT: dict[str, Callable[[Values, Any], float]] = {
     "conv_backward_input": lambda values, _: (
         2.0 * values["dy"].numel() * math.prod(values["weight"].shape[1:])
     ),
-    "conv_backward_weight": lambda values, out: (
-        2.0 * values["dy"].numel() * math.prod(out.shape[1:])
+    **dict.fromkeys(
+        ("conv_backward_weight", "conv_backward_weight_wide"),
+        lambda values, out: 2.0 * values["dy"].numel() * math.prod(out.shape[1:]),
     ),
     "attention": lambda values, _: _attention(values, backward=False),
     "attention_lse": lambda values, _: _attention(values, backward=False),
     "attention_dropout": lambda values, _: _attention(values, backward=False),
-    "attention_backward": lambda values, _: _attention(values, backward=True),
-    "matmul_row_sums": lambda values, out: _per_result("a", -1)(values, out[0]),
+    **dict.fromkeys(
+        ("attention_backward", "attention_backward_joined"),
+        lambda values, _: _attention(values, backward=True),
+    ),
+    **dict.fromkeys(
+        ("matmul_row_sums", "matmul_wide"),
+        lambda values, out: _per_result("a", -1)(values, out[0]),
+    ),
 }
 """weft's own operations, which torch does not count."""
 

@@ -1,8 +1,8 @@
 """Replace several calls of a graph by one op that computes them together.
 
-A norm of a sum, batch norm with ReLU, the gated activation of a packed tensor, and the loss of a
-linear layer: a pass over memory less each. rotary.py has rotary embeddings, convolutions.py what
-follows a convolution.
+A norm of a sum, batch norm with ReLU, and the loss of a linear layer: a pass over memory less each.
+gates.py has gated activations, rotary.py rotary embeddings, convolutions.py what follows a
+convolution.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from torch.fx import Graph, Node
 
 from weft.ops.core import library
 from weft.torch_backend import functions
-from weft.torch_backend.patterns import convolutions, lowered, rotary
+from weft.torch_backend.patterns import convolutions, gates, lowered, rotary
 from weft.torch_backend.patterns.changes import changed
 from weft.torch_backend.patterns.convolutions import RELUS, SUMS
 from weft.torch_backend.patterns.epilogues import ACTIVATIONS, SILUS, activation, swish
-from weft.torch_backend.patterns.halves import half_of
 from weft.torch_backend.patterns.nodes import alike, arguments, value_of
 
-_PRODUCTS = (operator.mul, torch.mul, "mul")
 _FLATS = ("flatten", torch.flatten, "view", "reshape", torch.reshape)
 """Calls that join the leading dimensions of logits."""
 
@@ -63,11 +61,6 @@ def batch_norm_relu(
     result, mean, var, _ = call(input, residual, weight, bias, eps)
     functions.update_statistics(input, running_mean, running_var, mean, var, momentum)
     return result
-
-
-def swiglu(packed: Any) -> Any:
-    """silu(the first half of each row) * the second half."""
-    return library.call("swiglu")(packed)
 
 
 class _LinearLoss(torch.autograd.Function):  # type: ignore[misc]
@@ -227,35 +220,6 @@ def _is_norm(node: Any) -> bool:
     return isinstance(node, Node) and node.target is functions.batch_norm and len(node.args) > 0
 
 
-def _gate(graph: Graph, node: Node) -> str:
-    """silu(a) * b of the halves a and b of one tensor, whose gradient is then one tensor, too.
-
-    Without a gradient, and for two tensors, the fused kernel moves as many bytes as the op.
-    """
-    if len(node.args) != 2 or node.kwargs:
-        return ""
-    for gate, up in (node.args, node.args[::-1]):
-        if not isinstance(gate, Node) or gate.target not in SILUS or len(gate.users) > 1:
-            continue
-        halves = half_of(gate.args[0] if gate.args else None), half_of(up)
-        if None in halves or any(gate.kwargs.values()) or len(gate.args) > 1:
-            continue
-        (packed, first), (same, second) = halves  # type: ignore[misc]
-        value = value_of(packed)
-        fits = packed is same and (first, second) == (0, 1) and value.requires_grad
-        if not fits or value.dtype not in functions.FLOATS or value_of(node).dtype != value.dtype:
-            continue
-        if changed(packed, node):
-            continue
-        with graph.inserting_before(node):
-            made = graph.call_function(swiglu, (packed,))
-        made.meta = dict(node.meta)
-        node.replace_all_uses_with(made)
-        rotary.erase(graph, node)
-        return "swiglu"
-    return ""
-
-
 def _loss(graph: Graph, node: Node) -> str:
     given = arguments(
         node, "input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction",
@@ -306,6 +270,6 @@ _PATTERNS: dict[Any, Callable[[Graph, Node], str]] = {
     functions.cross_entropy: _loss,
     **dict.fromkeys(RELUS, _rectified),
     **dict.fromkeys(SILUS, swish),
-    **dict.fromkeys(_PRODUCTS, _gate),
+    **dict.fromkeys(gates.PRODUCTS, gates.gate),
 }
 """The last call of each pattern."""

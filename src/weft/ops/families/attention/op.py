@@ -13,6 +13,7 @@ from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
 from weft.ops.families.attention import paged
+from weft.ops.families.attention.backward import joined
 from weft.ops.families.attention.backward import mask as mask_backward
 from weft.ops.families.attention.backward import plans as backward
 from weft.ops.families.attention.check import check, check_ragged
@@ -211,6 +212,14 @@ def _forward(name: str, schema: str, doc: str, fake: Any, check: Any, ragged: bo
 
 
 GROUP = "attention, embedding"
+_BACKWARD = (
+    "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
+    " Tensor lse, Tensor? attn_mask, Tensor? state, Tensor? cu_seq_q, Tensor? cu_seq_k,"
+    " int max_q, int max_k, bool is_causal, float? scale, bool enable_gqa,"
+    " float dropout_p, int seed, int offset, int[]? window=None)"
+)
+"""The arguments of ops for the gradients of query, key and value."""
+
 DEFINITIONS = (
     _forward(
         "attention",
@@ -297,16 +306,23 @@ DEFINITIONS = (
     ),
     Definition(
         name="attention_backward",
-        schema=(
-            "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
-            " Tensor lse, Tensor? attn_mask, Tensor? state, Tensor? cu_seq_q, Tensor? cu_seq_k,"
-            " int max_q, int max_k, bool is_causal, float? scale, bool enable_gqa,"
-            " float dropout_p, int seed, int offset, int[]? window=None)"
-            " -> (Tensor, Tensor, Tensor)"
-        ),
+        schema=f"{_BACKWARD} -> (Tensor, Tensor, Tensor)",
         doc="The gradients of attention's query, key and value.",
         fake=_empty_gradients,
         candidates=backward.candidates,
+        autocast=None,
+        public=False,
+        varying=("seed", "offset"),
+    ),
+    Definition(
+        name="attention_backward_joined",
+        schema=f"{_BACKWARD} -> Tensor",
+        doc="""The same side by side, [batch, sequence, heads of all three times elements].
+
+        Tensors have four dimensions, and there are as many queries as keys; without lengths.
+        """,
+        fake=joined.empty,
+        candidates=joined.candidates,
         autocast=None,
         public=False,
         varying=("seed", "offset"),

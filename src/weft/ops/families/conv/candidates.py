@@ -33,11 +33,15 @@ from weft.ops.families.conv.tma import gradients as box_gradients
 from weft.ops.families.conv.tma import patches, products
 from weft.ops.families.conv.tma import windows as boxes
 from weft.ops.families.elementwise import copies
+from weft.ops.families.elementwise.conversions import converted_after
 
 INPUTS = 2
 """Inputs of a backward pass."""
 SCRATCH = INPUTS + 1
 """Number of its first buffer."""
+WIDE = torch.float32
+MOST = 4
+"""Passes that are candidates with conversions after them."""
 LARGE = 64
 """Taps of a filter from which on convolutions by Fourier transforms are considered."""
 
@@ -110,11 +114,37 @@ def backward_weight(request: Request) -> list[Candidate]:
     made = job.backward_weight(request, rows=False)
     size = made.result.layout.shape
     dense = replace(request, options=request.options | {"channels_last": False})
+    if made.geometry.taps == 1:  # both orders are one
+        return [
+            replace(c, build=functools.partial(_renamed, c, made.out)) for c in _gradients(dense)
+        ]
     stage, out = Pointer(SCRATCH), made.result.pointer
     layout = Layout(made.out.dtype, size, Buffer(size, made.out.dtype).steps, 16)
     copy = copies.contiguous(permuted(layout, (0, 2, 3, 1)), stage, out, request.target)
     by_boxes = box_gradients.gradients(made) if _kinds(made)[1] and layout.numel else []
     return [*by_boxes, *(_reordered(c, made.out, copy) for c in _gradients(dense))]
+
+
+def backward_weight_wide(request: Request) -> list[Candidate]:
+    """The backward pass of 16-bit operands to the weight, stored in float32."""
+    dtype = request.first.dtype
+    narrow = backward_weight(request)
+    made = replace(job.backward_weight(request, rows=False), stored=WIDE)
+    out = made.out._replace(dtype=WIDE)
+    cheapest = sorted(narrow, key=lambda c: c.cost)[:MOST]
+    found = [converted_after(c, INPUTS, dtype, (out,), request.target) for c in cheapest]
+    if 0 in (made.result.layout.numel, made.first.layout.numel, made.second.layout.numel):
+        return _empty(replace(made, out=out))
+    if not _kinds(made)[1]:
+        return found
+    direct = (*box_gradients.gradients(made), *products.gradients(made, request))
+    return [*found, *(replace(c, name=f"{c.name}, 32 bits") for c in direct)]
+
+
+def _renamed(candidate: Candidate, out: Buffer) -> Plan:
+    """The plan of a candidate with other strides of its result, which has the same memory."""
+    plan = candidate.build()
+    return replace(plan, outputs=(out._replace(zeroed=plan.outputs[0].zeroed),))
 
 
 def _reordered(candidate: Candidate, out: Buffer, copy: copies.CopyPlan) -> Candidate:

@@ -162,7 +162,7 @@ def added(
     job: ConvJob, parts: Pointer, size: int, count: int, transpose: Transpose | None = None
 ) -> Step:
     """The launch that adds parts, and exchanges channels and taps."""
-    groups, ctype = 8 if count > 16 else 1, source.ctype(job.out.dtype)
+    groups, ctype = 8 if count > 16 else 1, source.ctype(job.stored or job.out.dtype)
     args: tuple[Argument, ...] = (parts, job.result.pointer, size, count)
     if not transpose or (transpose.channels == transpose.padded and transpose.taps == 1):
         each = 4 if size % 4 == 0 and size >= VECTORS else 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import torch
+
 from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
@@ -48,6 +50,8 @@ class ConvJob:
     forward          x, weight -> y
     backward input   dy, weight -> dx
     backward weight  dy, x -> dweight
+
+    stored  the dtype of the result; None: that of the operands
     """
 
     geometry: Geometry
@@ -62,6 +66,7 @@ class ConvJob:
     scratch: tuple[Buffer, ...] = ()
     cost: float = 0.0
     fused: FusedEpilogue | None = None
+    stored: torch.dtype | None = None
 
     @property
     def epilogue(self) -> tuple[Argument, ...]:
@@ -97,7 +102,8 @@ class ConvJob:
         return replace(g, h=g.p, w=g.q, stride=(1, 1)), view
 
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
-        return Plan((*self.before, *steps), (self.out,), (*self.scratch, *scratch))
+        out = self.out._replace(dtype=self.stored or self.out.dtype)
+        return Plan((*self.before, *steps), (out,), (*self.scratch, *scratch))
 
 
 class Builder:

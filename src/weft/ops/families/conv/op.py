@@ -11,6 +11,7 @@ import torch
 
 from weft.ops.core import library
 from weft.ops.core.bind.autocast import LOWER
+from weft.ops.core.checks import check_dtype
 from weft.ops.core.function import Definition
 from weft.ops.families.conv import arguments, candidates, fused
 from weft.ops.families.conv.geometry import is_inside
@@ -127,6 +128,10 @@ def _check_input(dy: Any, weight: Any, size: Any, *options: Any) -> None:
     arguments.check("conv_backward_input", dims, x, weight, None, *options)
 
 
+def _check_wide(dy: Any, x: Any, *rest: Any) -> None:
+    check_dtype("conv_backward_weight_wide", "dy", dy, (torch.float16, torch.bfloat16))
+
+
 def _forward_definition(dims: int) -> Definition:
     name = f"conv{dims}d"
     return Definition(
@@ -178,6 +183,17 @@ DEFINITIONS = (
         candidates=candidates.backward_weight,
         setup=_setup_backward,
         backward=_backward_of_weight,
+        autocast=None,
+        public=False,
+    ),
+    Definition(
+        name="conv_backward_weight_wide",
+        schema=f"(Tensor dy, Tensor input, int[] weight_size, {_BACKWARD}, "
+        "bool channels_last=False) -> Tensor",
+        doc="The same of 16-bit tensors, in float32.",
+        fake=lambda dy, x, size, *options: _fake_weight(dy, x, size, *options).float(),
+        candidates=candidates.backward_weight_wide,
+        check=_check_wide,
         autocast=None,
         public=False,
     ),

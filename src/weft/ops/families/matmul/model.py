@@ -33,7 +33,9 @@ def split_k(p: Product, tiles: int, bk: int, least: int, gpu: Target) -> Iterato
 
 def traffic(p: Product) -> int:
     """Bytes of both operands and the result."""
-    return int(p.out.dtype.itemsize) * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
+    size = p.out.dtype.itemsize
+    stored = p.stored.itemsize if p.stored else size
+    return int(p.batch * (size * (p.m * p.k + p.k * p.n) + stored * p.m * p.n))
 
 
 TAIL = 0.49

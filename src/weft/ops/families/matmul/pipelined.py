@@ -55,7 +55,8 @@ def candidates(p: Product, gpu: Target, row_sums: Pointer | None = None) -> list
     if largest >= MOST_ELEMENTS or p.k * size < INSTRUCTION_BYTES:
         return []
     made = []
-    for turned in (False, True) if row_sums is None else (False,):
+    both = row_sums is None and p.stored is None
+    for turned in (False, True) if both else (False,):
         product = p.transposed() if turned else p
         if 1 in (product.row_c, product.column_c) and not has_few_rows(product):
             for tile in TILES:
@@ -87,7 +88,7 @@ def _candidate(
     if tile.splits > 1 and (works > MOST_SPLIT * gpu.sms or tile.splits > cdiv(like.k, STEP_K)):
         return []
     # Boxes have 16-bit elements; in turns, stores of 32-bit ones lack registers.
-    if (tile.boxes or tile.turns) and p.out.dtype.itemsize > 2:
+    if (tile.boxes or tile.turns) and (p.stored or p.out.dtype).itemsize > 2:
         return []
     if tile.boxes and (p.column_c != 1 or p.n % 8 or works <= gpu.sms or p.epilogue):
         return []
@@ -121,6 +122,7 @@ def plan(
     types = (source.ctype(p.out.dtype), *(p.epilogue.types if p.epilogue else ()))
     # Kernels with a epilogue of their own store whole vectors.
     rest = (*stores, p.activation, bias_kind(p), row_sums is not None)
+    rest += (source.ctype(p.stored),) if p.stored else ()
     name = source.template(
         f"pipelined{entry}", *types, *words, a.k_major, b.k_major,
         *((transposed,) if p.epilogue else rest),
@@ -149,7 +151,8 @@ def plan(
     shared += tile.of_row_sums if row_sums else 0
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
-    return Plan((*p.before, step), (p.out,), p.scratch)
+    out = p.out._replace(dtype=p.stored or p.out.dtype)
+    return Plan((*p.before, step), (out,), p.scratch)
 
 
 def bias_kind(p: Product) -> int:

@@ -141,6 +141,7 @@ class PipelinedTile(NamedTuple):
         )
         store = STORE * (TURNED if turned else 1.0)
         store *= 1.0 if (p.m if turned else p.n) % 8 == 0 else ANYWHERE
+        store *= p.stored.itemsize / 2 if p.stored else 1.0
         store += ACTIVATE.get(p.activation, 0.0)
         over = OVER + store * self.bm * self.bn * (ALONE if self.turns else 1.0)
         again = cdiv(most, self.resident) - 1.0

@@ -114,7 +114,10 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class Product:
-    """C[batch, M, N] = activation(A[batch, M, K] B[batch, K, N] + bias)."""
+    """C[batch, M, N] = activation(A[batch, M, K] B[batch, K, N] + bias).
+
+    stored  the dtype of C; None: that of the operands
+    """
 
     batch: int
     m: int
@@ -131,6 +134,7 @@ class Product:
     scratch: tuple[Buffer, ...] = ()
     inputs: int = 2
     epilogue: Epilogue | None = None
+    stored: torch.dtype | None = None
 
     @property
     def c(self) -> Pointer:

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from weft.kernels import cdiv
-from weft.ops.core import source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Step
 from weft.ops.families.norm import model
+from weft.ops.families.norm.column_sums import with_sums
 from weft.ops.families.norm.rows import BLOCK, RowJob, RowStrategy, parts_of, row_job
-from weft.ops.families.norm.stream import RowStream, stream_of
+from weft.ops.families.norm.streamed.stream import VECTOR_BYTES, RowStream, stream_of
 
 
 def _candidates(centred: bool, request: Request) -> list[Candidate]:
@@ -55,7 +55,7 @@ def gradients_of_rows(centred: bool, made: RowJob) -> list[Candidate]:
         candidates.insert(0, Candidate("rows", made.cost + time, why, build))
         if wanted:
             candidates.insert(0, _in_one_launch(centred, made, moved, 2 * size))
-    if wanted and (by := stream_of(made, 2 + added)) is not None:
+    if wanted and (by := stream_of(made, (2 + added) * VECTOR_BYTES)) is not None:
         build = functools.partial(_streamed, centred, made, by)
         candidates.insert(0, Candidate("streamed rows", made.cost + by.time(moved), by.why, build))
     return candidates
@@ -63,12 +63,8 @@ def gradients_of_rows(centred: bool, made: RowJob) -> list[Candidate]:
 
 def _streamed(centred: bool, made: RowJob, by: RowStream) -> Plan:
     added, _ = _flags(centred, made)
-    shape = (by.threads, by.block, by.resident, by.registers, by.stages)
-    name = "streamed_backward.cu"
-    kernel = made.kernel(name, "streamed", *shape, centred, added, ragged=False)
-    args = (*_addresses(centred, made), made.extra(0), made.count, made.n)
-    step = Step(kernel, (by.grid,), (by.block,), args, by.shared, early=True)
-    return _summed(centred, made, by.grid, (step,))
+    step = by.step((centred, added), _addresses(centred, made))
+    return with_sums(centred, made, by.grid, (step,))
 
 
 def _in_one_launch(centred: bool, made: RowJob, moved: float, again: float) -> Candidate:
@@ -174,19 +170,10 @@ def _long(centred: bool, made: RowJob, parts: int) -> Plan:
 def _summed(
     centred: bool, made: RowJob, blocks: int, steps: tuple[Step, ...], *scratch: Buffer
 ) -> Plan:
-    """Add the sum of gradients of weights over `blocks` blocks."""
+    """Add the sum of gradients of weights where they are wanted."""
     if not _flags(centred, made)[1]:
         return made.plan(*steps, scratch=scratch)
-    columns = blocks <= model.COLUMN_SUM_BLOCKS and made.n >= model.COLUMN_SUM_COLUMNS
-    name, tiles = (
-        ("sum_columns", cdiv(made.n, BLOCK)) if columns else ("sum_partials", cdiv(made.n, 32))
-    )
-    kernel = source.kernel("norm/rows_backward.cu", f"{name}<{source.ctype(made.weight)}>")
-    dw, db = made.output(1), made.output(2) if centred else None
-    args = (made.extra(0), dw, db, blocks, made.n, tiles, *(() if columns else (blocks,)))
-    step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args, early=True)
-    partial = Buffer((2, blocks, made.n), torch.float32)
-    return made.plan(*steps, step, scratch=(partial, *scratch))
+    return with_sums(centred, made, blocks, steps, *scratch)
 
 
 # ---- definitions -------------------------------------------------------------------------------

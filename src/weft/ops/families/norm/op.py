@@ -13,6 +13,7 @@ from weft.ops.families.norm import (
     layer_norm_backward,
     local_response_norm,
 )
+from weft.ops.families.norm.streamed import mixed
 
 GROUP = "normalisation"
 DEFINITIONS = (
@@ -24,5 +25,6 @@ DEFINITIONS = (
     *layer_norm.DEFINITIONS,
     *layer_norm_backward.DEFINITIONS,
     *local_response_norm.DEFINITIONS,
+    *mixed.DEFINITIONS,
 )
 MAKERS = instance_norm.MAKERS

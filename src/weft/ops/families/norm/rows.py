@@ -93,13 +93,14 @@ def _word(value: object) -> str:
 def row_job(
     request: Request, n: int, rows: Sequence[int], weights: Sequence[int],
     outputs: Sequence[Buffer], inner: int = 0, groups: int = 1, *, forward: bool = False,
-    in_place: Container[int] = (),
+    in_place: Container[int] = (), aligned_copies: bool = False,
 ) -> RowJob:  # fmt: skip
     """The job of a request whose inputs `rows` are tensors of rows of n elements.
 
     Tensors that are not contiguous are copied first. The kernels of the forward pass read a first
     tensor with gaps between its rows (RowJob.stride), and vectors with elements of several weights.
     `inner` and `groups`: see RowJob. Inputs in `in_place` are neither copied nor read in vectors.
+    With `aligned_copies`, tensors that begin between vectors are copied as well.
     """
     inputs: list[Pointer | None] = []
     before: list[Step] = []
@@ -107,7 +108,8 @@ def row_job(
     cost, aligned, even, stride = 0.0, 16, True, n
     for number, x in enumerate(request.inputs):
         pointer = None if x is None else Pointer(number)
-        if x is not None and not x.contiguous and number not in in_place:
+        moves = x is not None and not (x.contiguous and (x.aligned == 16 or not aligned_copies))
+        if x is not None and moves and number not in in_place:
             step = _gap(x, n) if forward and number == rows[0] else None
             if step is not None:
                 stride = step

@@ -71,7 +71,53 @@ def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.set_materialize_grads(False)
 
 
+# ---- other activations -------------------------------------------------------------------------
+GATED = "gated"
+
+
+def _gated_setup(ctx: Any, inputs: Any, output: Any) -> None:
+    packed, _, *ctx.options = inputs
+    ctx.save_for_backward(packed)
+
+
+def _gated_backward(ctx: Any, grad: Any) -> Any:
+    (packed,) = ctx.saved_tensors
+    found, _ = library.call(f"{GATED}_backward")(grad.to(packed.dtype), packed, None, *ctx.options)
+    return found, None, None, None
+
+
+_GATED = (
+    Definition(
+        name=GATED,
+        schema="(Tensor packed, Tensor? up, str activation, bool gate_first) -> Tensor",
+        doc="""activation(gate) * up of the halves of rows, in one launch; `up` is None.
+
+        activation is "silu", "gelu" or "gelu_tanh". gate_first: the gate is the first half.
+        """,
+        fake=lambda packed, up, activation, gate_first: _fake(packed),
+        candidates=functools.partial(candidates, False),
+        setup=_gated_setup,
+        backward=_gated_backward,
+        autocast=None,
+        public=False,
+    ),
+    Definition(
+        name=f"{GATED}_backward",
+        schema="(Tensor dy, Tensor packed, Tensor? up, str activation, bool gate_first)"
+        " -> (Tensor, Tensor)",
+        doc="The first result is the gradient of the packed tensor.",
+        fake=lambda dy, packed, up, activation, gate_first: (
+            packed.new_empty(packed.shape),
+            packed.new_empty((0,)),
+        ),
+        candidates=functools.partial(candidates, True),
+        autocast=None,
+        public=False,
+    ),
+)
+
 DEFINITIONS = (
+    *_GATED,
     Definition(
         name=NAME,
         schema="(Tensor gate, Tensor? up=None) -> Tensor",

@@ -16,6 +16,8 @@ from weft.ops.families.swiglu import model
 from weft.ops.families.swiglu.structs import GatedRows
 
 THREADS = 256
+ACTIVATIONS = {"silu": "Silu", "gelu": "Gelu", "gelu_tanh": "GeluTanh"}
+"""The names of the kernels' activations."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ def width(x: Layout, packed: bool) -> int:
 
 
 def candidates(backward: bool, request: Request) -> list[Candidate]:
-    """The plan: (gate, up) or, backward, (dy, gate, up); without `up`, gate has both."""
+    """The plan: (gate, up) or, backward, (dy, gate, up); without `up`, gate has both.
+
+    Options are an activation, and whether the gate is the first of both.
+    """
     first = 1 if backward else 0
     gate, up = request.inputs[first], request.inputs[first + 1]
     assert gate is not None
@@ -88,6 +93,10 @@ def _plan(
         tensors.append(tensors[-1].half(n, size))
     out = Pointer(len(request.inputs))
     second = Pointer(out.number, n * size) if packed else Pointer(out.number + 1)
+    results = (out, second) if backward else (out,)
+    if packed and not request.options.get("gate_first", True):
+        tensors[-2:] = tensors[:-3:-1]
+        results = results[::-1]
     # Rows without gaps are one long row.
     result = 2 * n if packed and backward else n
     if all(t.pitch == n for t in tensors) and result == n and count * n < 2**31:
@@ -99,12 +108,13 @@ def _plan(
     ):
         vector //= 2
     name = "backward" if backward else "forward"
-    text = source.template(name, source.ctype(outputs[0].dtype), vector, model.EACH)
+    activation = ACTIVATIONS[request.options.get("activation", "silu")]
+    text = source.template(name, activation, source.ctype(outputs[0].dtype), vector, model.EACH)
     kernel = source.kernel("swiglu/swiglu.cu", text, **GatedRows.define())
     dy, gate, up = tensors if backward else (tensors[0], *tensors)
     rows = GatedRows(count, gate.pitch, up.pitch, dy.pitch, result, n).pack()
     pointers: tuple[Argument, ...] = tuple(t.pointer for t in tensors)
-    args = (*pointers, out, *((second,) if backward else ()), rows)
+    args = (*pointers, *results, rows)
     blocks = cdiv(count * (n // vector), THREADS * model.EACH)
     step = Step(kernel, (blocks,), (THREADS,), args, early=True)
     before = tuple(s for t in tensors for s in t.steps)

@@ -32,6 +32,7 @@ class AttentionBackwardJob(NamedTuple):
 
     results  the gradients of query, key and value; none for that of a mask
     queries  of a tile of the kernel that stores gradients of scores
+    places   bytes before each gradient in the one output that has them all; none: each is an output
     """
 
     problem: Problem
@@ -41,6 +42,7 @@ class AttentionBackwardJob(NamedTuple):
     dlse: Argument
     queries: int = 16
     expression: Expression = Expression()
+    places: tuple[int, ...] = ()
 
     @property
     def delta(self) -> Pointer:
@@ -49,7 +51,8 @@ class AttentionBackwardJob(NamedTuple):
 
     def result(self, number: int) -> Pointer:
         """The address of the gradient of query, key or value."""
-        return Pointer(len(self.operands.request.inputs) + number)
+        first = len(self.operands.request.inputs)
+        return Pointer(first, self.places[number]) if self.places else Pointer(first + number)
 
     @property
     def key_heads(self) -> int:

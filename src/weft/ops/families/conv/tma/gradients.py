@@ -105,6 +105,7 @@ class GradientBlock(NamedTuple):
     cluster  blocks that add their parts
     direct   the sums of a cluster are the gradient
     last     that has the channels last
+    whole    the one part is the gradient, in float32
     """
 
     across: int
@@ -114,6 +115,7 @@ class GradientBlock(NamedTuple):
     cluster: int = 1
     direct: bool = False
     last: bool = False
+    whole: bool = False
 
     @property
     def threads(self) -> int:
@@ -150,8 +152,8 @@ def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
     packed = _packed(job)
     if _writes_last(job):  # no other pass has its parts in this order
         ways = [packed] if packed.plain else []
-    else:
-        ways = [way for way in (packed, _widened(job)) if way]
+    else:  # of few channels, results have the dtype of the operands
+        ways = [way for way in (packed, None if job.stored else _widened(job)) if way]
     return cheapest((c for way in ways for c in _candidates(way)), most)
 
 
@@ -241,7 +243,7 @@ def _candidates(way: GradientOperands) -> Iterator[Candidate]:
         for block in _blocks(way, groups, stage, tile):
             busy = _seconds(way, groups, stage, block, tile)
             cost = job.cost + way.cost + gpu.launch + max(busy, moved / gpu.bandwidth)
-            if not block.direct:
+            if not (block.direct or block.whole):
                 parts = block.splits // block.cluster
                 cost += ADDING + 8 * parts * way.size / gpu.bandwidth
             name = (
@@ -287,9 +289,12 @@ def _blocks(
     most = max(1, min(positions, gpu.sms // math.prod(tiles)))
     for splits, cluster in sorted({(most, 1), (most // 2 * 2, 2)}):
         if splits:
-            direct = way.plain and splits == cluster and tiles[2] == 1
-            last = _writes_last(way.job)
-            yield block._replace(splits=splits, cluster=cluster, direct=direct, last=last)
+            last, wide = _writes_last(way.job), way.job.stored is not None
+            alone = way.plain and splits == cluster
+            yield block._replace(
+                splits=splits, cluster=cluster, direct=alone and not wide and tiles[2] == 1,
+                last=last, whole=alone and wide and last,
+            )  # fmt: skip
 
 
 def _shared(way: GradientOperands, groups: Grouping, stage: Stage, block: GradientBlock) -> int:
@@ -324,7 +329,7 @@ def _plan(
     job, directions, g = way.job, way.directions, way.directions.geometry
     size = block.splits // block.cluster * way.size
     buffers = (*way.buffers, Buffer((size,), torch.float32))
-    parts = job.scratch_at(len(buffers) - 1)
+    parts = job.result.pointer if block.whole else job.scratch_at(len(buffers) - 1)
     tiles, count = _tiles(way, groups, block), len(groups.groups)
     apart = groups.apart
     leading = stage.x_slot if apart is None else (apart[0] * tile.row + apart[1]) * ROW
@@ -351,11 +356,12 @@ def _plan(
     name = source.template("tma_weight", source.ctype(dtype), *words)
     kernel = source.kernel("conv/tma_weight.cu", name, **WeightBoxes.define())
     blocks = math.prod(tiles) * block.splits
-    args = (*maps, None if block.direct else parts, job.result.pointer, problem.pack())
+    places = (None, job.result.pointer) if block.direct else (parts, None)
+    args = (*maps, *places, problem.pack())
     shared = _shared(way, groups, stage, block)
     cluster = (block.cluster,) if block.cluster > 1 else None
     step = Step(kernel, (blocks,), (block.threads,), args, shared, cluster, early=True)
-    if block.direct:
+    if block.direct or block.whole:
         return job.plan(*way.prepare(), step, scratch=way.buffers)
     last = way.add(parts, block.splits // block.cluster)
     return job.plan(*way.prepare(), step, last, scratch=buffers)

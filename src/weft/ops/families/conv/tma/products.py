@@ -71,7 +71,7 @@ def gradients(job: ConvJob, request: Request) -> list[Candidate]:
     if job.before:
         return []
     if not applies(job):
-        return _thinned(job, request)
+        return [] if job.stored else _thinned(job, request)
     if not (_last(job.first, g.n, g.h, g.w) and _last(job.second, g.n, g.h, g.w)):
         return []
     dy, x = (
@@ -79,9 +79,10 @@ def gradients(job: ConvJob, request: Request) -> list[Candidate]:
         for t in (job.first, job.second)
     )
     made = Product(
-        1, g.k, g.c, g.n * g.h * g.w, dy, x, None, g.c, 1, 0, job.out, inputs=len(request.inputs)
-    )
-    return candidates_of(made, request)
+        1, g.k, g.c, g.n * g.h * g.w, dy, x, None, g.c, 1, 0, job.out,
+        inputs=len(request.inputs), stored=job.stored,
+    )  # fmt: skip
+    return pipelined.candidates(made, job.gpu) if job.stored else candidates_of(made, request)
 
 
 def _thinned(job: ConvJob, request: Request) -> list[Candidate]:

@@ -1,16 +1,15 @@
 // Matrix products on Hopper of 16-bit elements, or of 32-bit ones in tf32. SUMS: rows of A are
-// summed too, see row_sums.cuh.
+// summed too, see row_sums.cuh. O: elements of the results, if they are others than those of A.
 #include "k_major.cuh"
 #include "multiply_tiles.cuh"
 #include "row_sums.cuh"
 
-template <class S, class R, bool A_KMAJOR, bool B_KMAJOR, bool SUMS>
+template <class T, class S, class R, bool A_KMAJOR, bool B_KMAJOR, bool SUMS>
 __device__ void multiply(const OperandMaps& A, const OperandMaps& B, const TensorMap& to_boxes,
                          const typename R::T* bias, typename R::T* C, typename R::T* row_sums,
                          const Problem& p) {
-    using T = typename R::T;
     if constexpr (SUMS) {
-        RowSums<T, S, A_KMAJOR, B_KMAJOR> sums{{}, row_sums};
+        RowSums<T, S, A_KMAJOR, B_KMAJOR, typename R::T> sums{{}, row_sums};
         multiply_tiles<S, R>(A, B, to_boxes, bias, C, p, sums);
     } else {
         TensorSums<T, S, A_KMAJOR, B_KMAJOR> sums;
@@ -20,11 +19,12 @@ __device__ void multiply(const OperandMaps& A, const OperandMaps& B, const Tenso
 
 // A block for an SM: a warpgroup copies.
 template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B_KMAJOR,
-          bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS, bool SUMS>
+          bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS, bool SUMS, class O = T>
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
-    pipelined(MAPS, const T* bias, T* C, T* row_sums, const __grid_constant__ Problem p) {
-    multiply<Schedule<BM, BN, STAGES, 1, SPLITS>, Results<T, TRANSPOSED, WHOLE, ACTIVATION, BIAS>,
-             A_KMAJOR, B_KMAJOR, SUMS>(OF_MAPS, A, bias, C, row_sums, p);
+    pipelined(MAPS, const O* bias, O* C, O* row_sums, const __grid_constant__ Problem p) {
+    multiply<T, Schedule<BM, BN, STAGES, 1, SPLITS>,
+             Results<O, TRANSPOSED, WHOLE, ACTIVATION, BIAS>, A_KMAJOR, B_KMAJOR, SUMS>(
+        OF_MAPS, A, bias, C, row_sums, p);
 }
 
 // The same, with a map of C.
@@ -33,7 +33,7 @@ template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B
 __global__ void __launch_bounds__(BM * 2 + 128, 1)
     pipelined_boxes(MAPS, const __grid_constant__ TensorMap C, const T* bias, T* row_sums,
                     const __grid_constant__ Problem p) {
-    multiply<Schedule<BM, BN, STAGES, 1, SPLITS, false, true>,
+    multiply<T, Schedule<BM, BN, STAGES, 1, SPLITS, false, true>,
              Results<T, false, true, ACTIVATION, BIAS>, A_KMAJOR, B_KMAJOR, SUMS>(
         OF_MAPS, C, bias, nullptr, row_sums, p);
 }
@@ -43,7 +43,7 @@ template <class T, int BM, int BN, int STAGES, int SPLITS, bool A_KMAJOR, bool B
           bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS, bool SUMS>
 __global__ void __launch_bounds__(384, 1)
     pipelined_in_turns(MAPS, const T* bias, T* C, T* row_sums, const __grid_constant__ Problem p) {
-    multiply<Schedule<BM, BN, STAGES, 1, SPLITS, true>,
+    multiply<T, Schedule<BM, BN, STAGES, 1, SPLITS, true>,
              Results<T, TRANSPOSED, WHOLE, ACTIVATION, BIAS>, A_KMAJOR, B_KMAJOR, SUMS>(
         OF_MAPS, A, bias, C, row_sums, p);
 }
@@ -51,10 +51,11 @@ __global__ void __launch_bounds__(384, 1)
 // RESIDENT blocks for an SM: a warp copies. The compiler would count it as a warpgroup and leave
 // each thread too few registers, so they are named.
 template <class T, int BM, int BN, int STAGES, int RESIDENT, int SPLITS, bool A_KMAJOR,
-          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS, bool SUMS>
+          bool B_KMAJOR, bool TRANSPOSED, bool WHOLE, int ACTIVATION, int BIAS, bool SUMS,
+          class O = T>
 __global__ void __maxnreg__((Registers<BM / 16 + 1, RESIDENT>::LAUNCH))
-    pipelined_beside(MAPS, const T* bias, T* C, T* row_sums, const __grid_constant__ Problem p) {
-    multiply<Schedule<BM, BN, STAGES, RESIDENT, SPLITS>,
-             Results<T, TRANSPOSED, WHOLE, ACTIVATION, BIAS>, A_KMAJOR, B_KMAJOR, SUMS>(
+    pipelined_beside(MAPS, const O* bias, O* C, O* row_sums, const __grid_constant__ Problem p) {
+    multiply<T, Schedule<BM, BN, STAGES, RESIDENT, SPLITS>,
+             Results<O, TRANSPOSED, WHOLE, ACTIVATION, BIAS>, A_KMAJOR, B_KMAJOR, SUMS>(
         OF_MAPS, A, bias, C, row_sums, p);
 }

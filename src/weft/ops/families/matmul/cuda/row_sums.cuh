@@ -4,7 +4,8 @@
 #pragma once
 #include "multiply_tiles.cuh"
 
-template <class T, class S, bool A_KMAJOR, bool B_KMAJOR>
+// O: elements of the sums.
+template <class T, class S, bool A_KMAJOR, bool B_KMAJOR, class O>
 struct RowSums : TensorSums<T, S, A_KMAJOR, B_KMAJOR> {
     using Tile = typename TensorSums<T, S, A_KMAJOR, B_KMAJOR>::Tile;
     // Eight columns of ones, a stage of K long; then the sums of other blocks of a cluster, of
@@ -12,7 +13,7 @@ struct RowSums : TensorSums<T, S, A_KMAJOR, B_KMAJOR> {
     static constexpr int ONES = 8 * 128, GIVEN = S::BM / 2 * 16,
                          BYTES = ONES + (S::SPLITS - 1) * GIVEN;
 
-    T* to;
+    O* to;
     float of[S::DOWN][1][4];
     bool wanted;
 
@@ -82,7 +83,7 @@ struct RowSums : TensorSums<T, S, A_KMAJOR, B_KMAJOR> {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 int at = row + i * 64 + c_row(half * 2);
-                if (at < p.M) to[at] = weft::to<T>(of[i][0][half * 2]);
+                if (at < p.M) to[at] = weft::to<O>(of[i][0][half * 2]);
             }
     }
 };

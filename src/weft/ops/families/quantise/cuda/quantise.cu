@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(LANES > 32 ? LANES : 256)
     take_turn();
     quantise_resident<T, V, LANES, EACH>(q, scales, s, [&](long long segment) {
         const T *a = start_of(gate, segment, s.pitch, s), *b = start_of(up, segment, up_pitch, s);
-        return [=](int at) { return gated(load<V>(a + at), load<V>(b + at)); };
+        return [=](int at) { return gated<Silu>(load<V>(a + at), load<V>(b + at)); };
     });
 }
 

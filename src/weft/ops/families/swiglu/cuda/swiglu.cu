@@ -1,11 +1,34 @@
-// silu(gate) * up and its gradients, of rows that may have gaps between them.
+// activation(gate) * up and its gradients, of rows that may have gaps between them.
 #include <weft/early_launch.cuh>
+#include "../../activation/cuda/activations.cuh"
 #include "gated.cuh"
 
-STRUCT_GATEDROWS  // see structs.py
+STRUCT_GATEDROWS;  // see structs.py
+
+struct Gelu {
+    template <class T>
+    __device__ static float value(float x) {
+        return gelu<T>(x);
+    }
+    template <class T>
+    __device__ static Activated with_slope(float x) {
+        auto n = normal<T>(x);
+        return {x * n.below, n.below + x * n.density};
+    }
+};
+struct GeluTanh {
+    template <class T>
+    __device__ static float value(float x) {
+        return gelu_tanh<T>(x);
+    }
+    template <class T>
+    __device__ static Activated with_slope(float x) {
+        return {gelu_tanh<T>(x), gelu_tanh_slope<T>(x)};
+    }
+};
 
 // The place of a vector: its row, and its first element there.
-    struct Place {
+struct Place {
     long long row;
     int column;
 
@@ -21,7 +44,7 @@ STRUCT_GATEDROWS  // see structs.py
 };
 
 // EACH: vectors of a thread, whose loads are under way together.
-template <class T, int V, int EACH>
+template <class Activation, class T, int V, int EACH>
 __global__ void __launch_bounds__(256)
     forward(const T* gate, const T* up, T* y, const GatedRows r) {
     take_turn();
@@ -38,13 +61,12 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         if (first + i * 256 >= all) continue;
-        store(y + at[i].row * r.n + at[i].column, gated(g[i], u[i]));
+        store(y + at[i].row * r.n + at[i].column, gated<Activation>(g[i], u[i]));
     }
 }
 
-// With s = logistic(gate): dgate = dy up s (1 + gate (1 - s)), dup = dy gate s. Rows of both are
-// `result` apart.
-template <class T, int V, int EACH>
+// dgate = dy up slope(gate), dup = dy activation(gate). Rows of both are `result` apart.
+template <class Activation, class T, int V, int EACH>
 __global__ void __launch_bounds__(256)
     backward(const T* dy, const T* gate, const T* up, T* dgate, T* dup, const GatedRows r) {
     take_turn();
@@ -65,9 +87,10 @@ __global__ void __launch_bounds__(256)
         Vector<float, V> e = to_floats(d[i]), a = to_floats(g[i]), b = to_floats(u[i]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-            float s = logistic<T>(a[j]), part = e[j] * s;
-            e[j] = part * b[j] * (1 + a[j] * (1 - s));
-            b[j] = part * a[j];
+            Activated gate = Activation::template with_slope<T>(a[j]);
+            float d = e[j];
+            e[j] = d * b[j] * gate.slope;
+            b[j] = d * gate.value;
         }
         long long to = at[i].row * r.result + at[i].column;
         store(dgate + to, from_floats<T>(e)), store(dup + to, from_floats<T>(b));

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
+from weft.ops.core.plan import Argument, Step
 from weft.ops.families.norm import model
 from weft.ops.families.norm.rows import RowJob
 
+VECTOR_BYTES = 16
+"""Bytes of a vector of a row, of its gradient in the same dtype, and of the gradient of a sum."""
 STATIC = 1024
 """Bytes of shared memory that the reductions of a block need."""
 
@@ -17,7 +21,7 @@ STATIC = 1024
 class RowStream:
     """The work of blocks of streamed_backward.cu.
 
-    tensors    that are read
+    read       bytes of a vector of all tensors that are read
     threads    of a row: up to 32, or those of a block
     block      threads of a block
     resident   blocks of an SM
@@ -26,7 +30,7 @@ class RowStream:
     """
 
     made: RowJob
-    tensors: int
+    read: int
     threads: int
     block: int
     resident: int
@@ -53,7 +57,7 @@ class RowStream:
 
     @property
     def _stage(self) -> int:
-        return self.tensors * self.registers * self.block * 16
+        return self.read * self.registers * self.block
 
     @property
     def _weights(self) -> int:
@@ -68,6 +72,22 @@ class RowStream:
             f"each, {self.stages} rows on their way"
         )
 
+    def step(
+        self, flags: Sequence[object], tensors: Sequence[Argument],
+        narrow: Sequence[Argument] = (None,) * 4,
+    ) -> Step:  # fmt: skip
+        """The launch; its first scratch buffer receives the sums of blocks.
+
+        flags    the template parameters after the shape of the work
+        tensors  dy, x, the weight, the statistics, the gradient of the sum and dx
+        narrow   gradients of another dtype, and dx in that dtype
+        """
+        made = self.made
+        shape = (self.threads, self.block, self.resident, self.registers, self.stages)
+        kernel = made.kernel("streamed_backward.cu", "streamed", *shape, *flags, ragged=False)
+        args = (*tensors, made.extra(0), made.count, made.n, *narrow)
+        return Step(kernel, (self.grid,), (self.block,), args, self.shared, early=True)
+
     def time(self, moved: float) -> float:
         """Modelled seconds for `moved` bytes."""
         gpu = self.made.request.target
@@ -76,15 +96,18 @@ class RowStream:
         return gpu.launch + model.STREAM_SUM + moved / (gpu.bandwidth * model.STREAM_RATE * busy)
 
 
-def stream_of(made: RowJob, tensors: int) -> RowStream | None:
-    """The work of a job that reads so many tensors; None for rows of other vectors or sizes."""
+def stream_of(made: RowJob, read: int) -> RowStream | None:
+    """The work of a job; None for rows of other vectors or sizes.
+
+    read  bytes of a vector of all tensors that are read
+    """
     gpu = made.request.target
-    if gpu.capability < (8, 0) or made.ragged or made.vector * made.dtype.itemsize != 16:
+    if gpu.capability < (8, 0) or made.ragged or made.vector * made.dtype.itemsize != VECTOR_BYTES:
         return None
     chunks, most = made.n // made.vector, model.STREAM_ELEMENTS // made.vector
     for largest, (block, resident, stages) in model.STREAM_BLOCKS.items():
         threads = block if largest > 32 else 1 << (cdiv(chunks, most) - 1).bit_length()
-        found = RowStream(made, tensors, threads, block, resident, cdiv(chunks, threads), stages)
+        found = RowStream(made, read, threads, block, resident, cdiv(chunks, threads), stages)
         if chunks <= largest * most and found.stages >= 2:
             return found
     return None
