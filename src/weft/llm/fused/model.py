@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from weft.device.tensor_map_layout import MAP_BYTES
+from weft.kernels.tensor_map import tensor_map
 from weft.llm.decoder import Decoder
 from weft.nn.layers import CLASSES
 from weft.quant.layers import DynamicLinear
@@ -33,6 +35,11 @@ class Form:
     bits: int
     grouped: bool
 
+    @property
+    def is_integer(self) -> bool:
+        """True for weights that are integers: tokens become integers, too."""
+        return self.bits < 16 and self.name.startswith("INT")
+
 
 PLAIN = Form("INT8", 16, False)
 QUANTISED = {"int4": ("INT4", 4), "int8": ("INT8", 8), "e4m3": ("E4M3", 8), "e5m2": ("E5M2", 8)}
@@ -51,7 +58,7 @@ def form_of(layer: Any, dtype: torch.dtype) -> Form | None:
         return None
     rows, groups = layer.scale.shape
     name, bits = QUANTISED[layer.quantised.format]
-    if rows != layer.out_features:
+    if rows != layer.out_features or rows % ROWS:
         return None
     if groups == 1:
         return Form(name, bits, False)
@@ -71,30 +78,68 @@ def form(model: Decoder) -> Form | None:
     return first
 
 
-def tensors(model: Decoder, keys: Any, values: Any, has_head: bool) -> list[Any]:
-    """The tensors of the table, in the order of the words of problem.cuh; None for those that are
-    not there."""
-    found: list[Any] = []
+class Weights:
+    """The tensors of a decoder, and the tables by which the kernel finds them.
+
+    given  the tensors, in the order of the tables; None for those that are not there
+    words  addresses: WORDS of each layer, then a row with the last norm and scales of the head
+    maps   tensor maps: MAPS of each layer, then a row with those of the head
+    """
+
+    def __init__(self, model: Decoder, form: Form, keys: Any, values: Any, has_head: bool) -> None:
+        self.given = _tensors(model, keys, values, has_head)
+        self.words = torch.tensor(
+            [0 if t is None else t.data_ptr() for row in self.given for t in row[:WORDS]]
+        ).to(model.device)
+        found = b"".join(_map(t, box) for row in self.given for t, box in _mapped(row, form))
+        maps = torch.frombuffer(bytearray(found), dtype=torch.int64)
+        self.maps = maps.clone().to(model.device)  # at an address that maps may have
+
+    def are(self, model: Decoder, keys: Any, values: Any, has_head: bool) -> bool:
+        """True if these are still the tensors."""
+        now = _tensors(model, keys, values, has_head)
+        rows = zip(now, self.given, strict=True)
+        return all(a is b for row in rows for a, b in zip(*row, strict=True))
+
+
+WORDS, TILE, TILE_ROW, PIECE, ROWS = 11, 64, 128, 1024, 16
+"""Constants of problem.cuh."""
+
+
+def _tensors(model: Decoder, keys: Any, values: Any, has_head: bool) -> list[list[Any]]:
+    """Those of each layer in the order of the words, then the weights; and those of the head."""
+    rows = []
     for i, block in enumerate(model.blocks):
-        for layer in (block.qkv, block.out, block.up, block.down):
-            found += _weight(layer)
-        found += [block.norm1.weight, block.norm2.weight, keys[i], values[i]]
-        found += [block.qkv.bias, block.q_norm, block.k_norm]
-    words = len(found) // len(model.blocks)
-    last: list[Any] = [None] * words
+        layers = (block.qkv, block.out, block.up, block.down)
+        norms = [block.norm1.weight, block.norm2.weight]
+        rest = [block.qkv.bias, block.q_norm, block.k_norm]
+        scales = [getattr(layer, "scale", None) for layer in layers]
+        weights = [layer.weight for layer in layers]
+        rows.append([*norms, keys[i], values[i], *rest, *scales, *weights])
+    head: list[Any] = [None] * len(rows[0])
     if has_head:
-        last[:2] = _weight(model.head)
-        last[NORM1] = model.norm.weight
-    return found + last
+        head[0] = model.norm.weight
+        head[WORDS - 4], head[WORDS] = getattr(model.head, "scale", None), model.head.weight
+    return [*rows, head]
 
 
-NORM1 = 8
-"""The number of the first norm's word: the last norm takes its place behind the layers."""
+def _mapped(row: list[Any], form: Form) -> list[tuple[Any, tuple[int, ...]]]:
+    """The tensors of a layer's maps, of words of four bytes, and their boxes: chunks of half of the
+    rows of a unit."""
+    weights, scales = row[WORDS:], row[WORDS - 4 : WORDS]
+    found = [(w, (ROWS // 2, PIECE // 4)) for w in weights]
+    groups = PIECE * 8 // form.bits // SCALED
+    given = scales if form.grouped else [None] * len(scales)
+    found += [(s, (ROWS // 2, groups)) for s in given]
+    cached = [None if x is None else x.flatten(0, 1) for x in row[2:4]]
+    return found + [(x, (TILE, 1, TILE_ROW // 4)) for x in cached]
 
 
-def _weight(layer: Any) -> list[Any]:
-    """The weight of a layer and its scales."""
-    return [layer.weight, getattr(layer, "scale", None)]
+def _map(tensor: Any, box: tuple[int, ...]) -> bytes:
+    if tensor is None:
+        return bytes(MAP_BYTES)
+    swizzle = TILE_ROW if box[0] == TILE else 0
+    return bytes(tensor_map(tensor.detach().view(torch.int32), box, swizzle=swizzle))
 
 
 def _has_parts(weight: torch.Tensor) -> bool:

@@ -9,27 +9,30 @@ import torch
 
 from weft.kernels import Kernel, cdiv
 from weft.llm.config import DecoderConfig
-from weft.llm.fused.model import Form
+from weft.llm.fused.model import PIECE, ROWS, SCALED, WORDS, Form
 from weft.llm.fused.structs import DecodeStep
 from weft.ops.core import source
 from weft.ops.core.target import Target
 
-WARPS, ROWS, PITCH, WORDS, TILE = 8, 16, 1088, 15, 64
-"""Constants of problem.cuh."""
+WARPS, SHARED_SUMS = 8, 4
+"""Warps of problem.cuh that compute, and units whose sums wait."""
 TOKENS = (1, 2, 4)
 """Texts that the kernel is compiled for."""
 SIZES = (64, 128)
 """Elements of a head."""
 MOST_SHARING = 8
 """The most heads of queries that share keys: their sums are in registers."""
-WIDTH = 16384
-"""The most elements of all tokens: 64 of each thread are in registers."""
+WIDTH, WIDTHS = 8192, 16384
+"""The most elements of a token, which are a stage, and of all: 64 of a thread, in registers."""
+PLANES = 3
+"""Bytes of a token's elements for weights that are integers."""
 LEAST_STAGES, MOST_STAGES = 4, 16
 STATIC = 1024
 """Bytes of shared memory for barriers, and what the device keeps of a block's."""
 LEAST_KEYS = 32
 """Keys that are worth a block."""
 MAGIC = {torch.float16: 0x64006400, torch.bfloat16: 0x43004300}
+"""Of weft/dequantise.cuh."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ def fits(c: DecoderConfig, rows: int, dtype: torch.dtype, target: Target) -> boo
         and rows in TOKENS
         and c.head_size in SIZES
         and c.heads // c.kv_heads <= MOST_SHARING
-        and c.width * rows <= WIDTH
-        and c.width % 8 == 0
+        and c.width <= min(WIDTH, WIDTHS // rows)
+        and c.width % 8 == c.hidden % 8 == 0
     )
 
 
@@ -63,13 +66,19 @@ def plan(
 ) -> DecodePlan | None:  # fmt: skip
     """Plan the step; None if its tokens leave no room for weights in shared memory."""
     sharing, inner = c.heads // c.kv_heads, c.heads * c.head_size
-    deepest = max(c.width, inner, c.hidden)
-    stage = ROWS * (PITCH + 64 * form.grouped)
-    fresh = 4 * sharing * (c.head_size + WARPS * (c.head_size + 2)) + 4 * c.head_size
-    inputs = _rounded(max(2 * rows * deepest, fresh))
-    sums = _rounded(4 * rows * cdiv(deepest, 128)) if form.bits == 4 else 0
-    shares, words = 2 * WARPS * ROWS * rows * 4, (c.depth + 1) * WORDS * 8
-    rest = inputs + sums + shares + words
+    deep = PIECE * 8 // form.bits
+    deepest = deep * cdiv(max(c.width, inner, c.hidden), deep)
+    scales = ROWS * 4 * (deep // SCALED if form.grouped else form.bits < 16)
+    stage = ROWS * PIECE + 1024 * cdiv(scales, 1024)
+    fresh = 4 * sharing * WARPS * (c.head_size + 2) + 2 * (sharing + 2) * c.head_size
+    columns = rows * (PLANES if form.is_integer else 1)
+    inputs = _rounded(max((columns if form.is_integer else 2 * rows) * deepest, fresh))
+    sums = _rounded(4 * columns * cdiv(deepest, 128)) if form.bits == 4 else 0
+    shares, angles = (
+        SHARED_SUMS * WARPS * ROWS * columns * 4,
+        _rounded(16 + 4 * rows * (c.head_size + 1)),
+    )
+    rest = inputs + sums + shares + angles + (c.depth + 1) * WORDS * 8
     stages = min(MOST_STAGES, (target.shared_per_block - STATIC - rest) // stage)
     if stages < LEAST_STAGES:
         return None
@@ -83,7 +92,7 @@ def plan(
         c.depth, 4 * c.depth + has_head, c.width, c.hidden, c.heads, c.kv_heads, c.vocabulary,
         capacity, c.head_size // 2, splits, MAGIC[dtype], c.eps,
         math.log2(math.e) / math.sqrt(c.head_size), at, at + inputs, at + inputs + sums,
-        at + inputs + sums + shares,
+        at + inputs + sums + shares, at + inputs + sums + shares + angles,
     )  # fmt: skip
     name = source.template(
         "decode", source.ctype(dtype), form.bits, f"Weights::{form.name}", form.grouped, rows,

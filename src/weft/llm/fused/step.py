@@ -11,8 +11,8 @@ from weft.frontends import launches
 from weft.frontends.addresses import extent
 from weft.llm.cache import Cache
 from weft.llm.decoder import Decoder, product
-from weft.llm.fused.model import form, form_of, tensors
-from weft.llm.fused.plan import WARPS, fits, plan
+from weft.llm.fused.model import Form, Weights, form, form_of
+from weft.llm.fused.plan import WARPS, DecodePlan, fits, plan
 from weft.ops.core import library
 from weft.ops.core.target import target
 
@@ -24,7 +24,9 @@ class FusedStep:
     A head of another form is a product of its own.
     """
 
-    def __init__(self, model: Decoder, cache: Cache, cos: Any, sin: Any, planned: Any) -> None:
+    def __init__(
+        self, model: Decoder, cache: Cache, found: Form, cos: Any, sin: Any, planned: DecodePlan
+    ) -> None:
         c, rows, device = model.config, cache.rows, model.device
         self.model, self.cache, self.plan = model, cache, planned
         self.has_head: bool = planned.struct.products > 4 * c.depth
@@ -42,9 +44,7 @@ class FusedStep:
         self._hidden = made(rows, c.hidden, dtype=model.dtype)
         self._counters = torch.zeros(1 + rows * c.kv_heads, dtype=torch.int32, **where)
         self._logits = made(rows, c.vocabulary if self.has_head else 0, dtype=model.dtype)
-        self._given = tensors(model, cache.keys, cache.values, self.has_head)
-        words = [0 if t is None else t.data_ptr() for t in self._given]
-        self._words = torch.tensor(words, dtype=torch.int64).to(device)
+        self._weights = Weights(model, found, cache.keys, cache.values, self.has_head)
 
     @classmethod
     def of(cls, model: Decoder, cache: Cache, cos: Any, sin: Any) -> FusedStep | None:
@@ -58,27 +58,28 @@ class FusedStep:
         made = plan(
             model.config, found, cache.rows, cache.capacity, model.dtype, gpu, has_head
         )  # fmt: skip
-        return None if made is None else cls(model, cache, cos, sin, made)
+        return None if made is None else cls(model, cache, found, cos, sin, made)
 
     def is_current(self) -> bool:
         """True if the model still has the weights of the table."""
-        now = tensors(self.model, self.cache.keys, self.cache.values, self.has_head)
-        return all(a is b for a, b in zip(now, self._given, strict=True))
+        return self._weights.are(self.model, self.cache.keys, self.cache.values, self.has_head)
 
     def __call__(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Run the step for the tokens [rows] at these positions."""
         launch = self.plan.kernel[self.plan.blocks, 32 * (WARPS + 1), self.plan.shared]
         given = (
-            self._words, tokens, positions, self.model.embedding.weight, *self._angles, self._x,
-            self._heads, self._partial, self._attended, self._hidden, self._counters,
+            self._weights.words, self._weights.maps, tokens, positions,
+            self.model.embedding.weight, *self._angles, self._x, self._heads, self._partial,
+            self._attended, self._hidden, self._counters,
             self._logits if self.has_head else None, self.plan.struct.pack(),
         )  # fmt: skip
         if tokens.device.type == "cuda":
             launch(*given)
         else:
-            memory = [extent(t, "a tensor of the model") for t in self._given if t is not None]
+            all_given = [t for row in self._weights.given for t in row if t is not None]
+            memory = [extent(t, "a tensor of the model") for t in all_given]
             run = functools.partial(launch.reaching, memory, *given)
-            launches.run("weft.llm", run, (given, self._given))
+            launches.run("weft.llm", run, (given, all_given))
         if self.has_head:
             return self._logits
         norm = self.model.norm

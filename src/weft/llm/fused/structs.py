@@ -28,4 +28,5 @@ class DecodeStep(Struct):
     inputs: Annotated[Int, "of a product, after the ring; or what attention needs"]
     sums: Annotated[Int, "of the inputs"]
     shares: Annotated[Int, "of the warps in results"]
+    angles: Annotated[Int, "of the new tokens, with their positions"]
     words: Annotated[Int, "of the table"]
