@@ -148,6 +148,7 @@ struct HalfGemm {
     using A = HalfSide<T, BM, BK, THREADS, A_KMAJOR, ABYTES>;
     using B = HalfSide<T, BN, BK, THREADS, B_KMAJOR, BBYTES>;
     static constexpr int STAGE = A::SIZE + B::SIZE;
+    static constexpr bool WHOLE = false;  // see HalfPanels
     static_assert(
         STAGES > 2,
         "an unaligned vector is stored a stage later, before the barrier that precedes its use");
