@@ -163,6 +163,9 @@ def test_sanitized() -> None:
         ("dots", (3, 41, 1030), bfloat),
         ("dots, 2 warps a column", (1, 37, 700), single),
         ("dots, 8 warps a column, K in 2", (8, 19, 4096), single),
+        ("dots, 3 stages", (1, 19, 1100), single),
+        ("dots, 2 warps a column, 3 stages", (2, 21, 4216), bfloat),
+        ("dots, 8 warps a column, 3 stages, K in 2", (1, 11, 4096), single),
     ],
 )
 def test_warps_share_a_column(name: str, size: tuple[int, int, int], dtype: Any) -> None:
