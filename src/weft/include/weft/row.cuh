@@ -32,9 +32,8 @@ struct Row {
     __device__ Vector<T, V> get(const T* row, int chunk, float outside) const {
         int at = chunk * V - lead;
         if constexpr (!RAGGED) {
-            Vector<T, V> v = fill<V>(to<T>(outside));
-            if (whole(chunk)) v = load<V>(row + at);
-            return v;
+            Vector<T, V> v = load_if(whole(chunk), row + at, Vector<T, V>());
+            return whole(chunk) ? v : fill<V>(to<T>(outside));
         }
         if (whole(chunk)) return load<V>(row + at);
         Vector<T, V> v;

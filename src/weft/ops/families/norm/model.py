@@ -21,6 +21,9 @@ WEIGHT_BYTES = 128
 """Bytes: the most of each weight that a thread has in registers."""
 FEW_THREADS = 1280
 """Threads of an SM: rows that have fewer together are few, and get more threads each."""
+FEW_WARP_THREADS = 512
+"""The same where a row has a warp at the most: those that an SM holds with weights in registers. An
+estimate."""
 FEW_VECTORS = 4
 """Vectors: the most of a thread of few rows, whose weights are in registers as well."""
 COLUMN_SLABS = 1
