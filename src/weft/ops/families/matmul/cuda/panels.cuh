@@ -67,7 +67,7 @@ struct PanelSide : Panel<B, DEPTH, THREADS, KMAJOR> {
         if (THREADS % CHUNKS && row >= APART) return;
         int rows = min(ROWS, KMAJOR ? size - start : k1 - k0) - row,
             count = min(8, (KMAJOR ? k1 - k0 : size - start) - i);
-        uint4 mask = UnalignedVector::mask_of(count);
+        uint4 mask = UnalignedVector::mask_of(2 * count);
         const T* from = element(start, k0) + row * ld + i;
         T* to_row = panel + row * PITCH + i;
 #pragma unroll 1
