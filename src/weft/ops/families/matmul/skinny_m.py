@@ -94,7 +94,7 @@ def _candidate(p: Product, gpu: Target, name: str, cost: float, launch: SkinnyLa
         name += f", K in {splits}"
         cost += gpu.launch + 8 * splits * p.m * p.n * p.batch / gpu.bandwidth
     why = f"{p.m} rows only: memory is the limit, {model.traffic(p):,} bytes"
-    return Candidate(name, cost, why, functools.partial(_plan, p, launch))
+    return Candidate(name, cost, why, functools.partial(plan, p, launch))
 
 
 def _rows(p: Product) -> int:
@@ -115,7 +115,8 @@ def _width(p: Product, dots: bool) -> int:
     return whole if wide else 1
 
 
-def _plan(p: Product, launch: SkinnyLaunch) -> Plan:
+def plan(p: Product, launch: SkinnyLaunch) -> Plan:
+    """The plan of a launch."""
     dots, splits = launch.share > 0, launch.splits
     ctype = source.ctype(p.out.dtype)
     own = (launch.share, launch.stages) if dots else ()
