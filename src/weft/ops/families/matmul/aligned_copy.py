@@ -146,7 +146,7 @@ def _step(copies: list[_Copy], number: int, dtype: torch.dtype) -> Step:
     ctype = source.ctype(dtype) if dtype.itemsize > 1 else "unsigned char"
     name = source.template("copy_aligned", ctype, index)
     kernel = source.kernel("matmul/aligned_copy.cu", name, **AlignedRows.define())
-    return Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args))
+    return Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args), early=True)
 
 
 # ---- the op ------------------------------------------------------------------------------------

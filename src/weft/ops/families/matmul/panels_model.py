@@ -48,8 +48,8 @@ class PanelTile(NamedTuple):
         """Modelled seconds, if K is in shared memory at once and all blocks begin together."""
         most = cdiv(blocks, gpu.sms)
         copies = 2 * (self.bm + self.bn) * p.k / pipelined_model.SM_RATE
-        stores = pipelined_model.STORE * self.bm * self.bn
-        work = WHOLE_OVER + most * (WHOLE_BLOCK + copies + stores)
+        stores = pipelined_model.STORE * self.bm * self.bn  # other blocks of the SM cover them
+        work = WHOLE_OVER + stores + most * (WHOLE_BLOCK + copies)
         return gpu.launch + max(work, streamed(p, blocks, gpu.sms, gpu))
 
 
@@ -60,8 +60,8 @@ def _panel(size: int, x: Side, depth: int) -> int:
 
 WHOLE_OVER = 0.5e-6
 """Seconds before the first products of a tile and after the last ones."""
-WHOLE_BLOCK = 0.03e-6
-"""Seconds of an SM for a block, beside its copies and stores."""
+WHOLE_BLOCK = 0.05e-6
+"""Seconds of an SM for a block, beside its copies."""
 WHOLE_TILES = (
     PanelTile(bm=128, bn=64, wm=32, wn=32, resident=3),
     PanelTile(bm=64, bn=64, wm=16, wn=32, resident=4),

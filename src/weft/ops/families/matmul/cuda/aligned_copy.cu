@@ -1,5 +1,6 @@
 // Copies operands of 8 or 16-bit elements, whose rows begin anywhere, to rows of whole, aligned
 // vectors.
+#include <weft/early_launch.cuh>
 #include "half.cuh"
 
 // aligned_copy.py declares `AlignedRows`.
@@ -28,6 +29,7 @@ template <class T, class I>
 __global__ void __launch_bounds__(256)
     copy_aligned(const void* first, void* to_first, const AlignedRows r, const void* second,
                  void* to_second, const AlignedRows s) {
+    take_turn();
     if (blockIdx.x < r.blocks) copy_rows<T>(first, to_first, r, I(blockIdx.x));
     else copy_rows<T>(second, to_second, s, I(blockIdx.x - r.blocks));
 }
