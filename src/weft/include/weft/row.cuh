@@ -32,14 +32,21 @@ struct Row {
     __device__ Vector<T, V> get(const T* row, int chunk, float outside) const {
         int at = chunk * V - lead;
         if constexpr (!RAGGED) {
-            Vector<T, V> v = load_if(whole(chunk), row + at, Vector<T, V>());
-            return whole(chunk) ? v : fill<V>(to<T>(outside));
+            Vector<T, V> v = fill<V>(to<T>(outside));
+            if (whole(chunk)) v = load<V>(row + at);
+            return v;
         }
         if (whole(chunk)) return load<V>(row + at);
         Vector<T, V> v;
 #pragma unroll
         for (int j = 0; j < V; ++j) v[j] = at + j >= 0 && at + j < n ? row[at + j] : to<T>(outside);
         return v;
+    }
+    // The same for several loads that are under way together, and with `outside`: see load_if.
+    __device__ Vector<T, V> get_ahead(const T* row, int chunk, float outside) const {
+        if constexpr (RAGGED) return get(row, chunk, outside);
+        Vector<T, V> v = load_if(whole(chunk), row + (chunk * V - lead), Vector<T, V>());
+        return whole(chunk) ? v : fill<V>(to<T>(outside));
     }
     // Stores vector `chunk`, but for the elements outside of the row.
     __device__ void put(T* row, int chunk, const Vector<T, V>& v) const {

@@ -131,11 +131,11 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
 #pragma unroll
                 for (int k = 0; k < SHARED; k++) copy(from, k);
 #pragma unroll
-            for (int k = 0; k < REGS; k++) regs[k] = r.get(from, k * G + t, shift);
+            for (int k = 0; k < REGS; k++) regs[k] = r.get_ahead(from, k * G + t, shift);
             if constexpr (ADD) {  // a load behind a store would wait for it
                 Vector<T, V> more[REGS];
 #pragma unroll
-                for (int k = 0; k < REGS; k++) more[k] = r.get(added + row * n, k * G + t, 0);
+                for (int k = 0; k < REGS; k++) more[k] = r.get_ahead(added + row * n, k * G + t, 0);
                 if (begins) load_weights(r.lead);
 #pragma unroll
                 for (int k = 0; k < REGS; k++) {
