@@ -10,82 +10,39 @@ the model does not choose; --build makes all plans on the simulated GPU and stop
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import sys
-import time as clock
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+from short_timing import (
+    BF16,
+    DEVICE,
+    F16,
+    F32,
+    Contender,
+    Subject,
+    chosen,
+    drawn,
+    late,
+    time_all,
+)
 
 from weft.kernels import cdiv
 from weft.ops.core import library
 from weft.ops.core.plan import Buffer, Plan
-from weft.ops.core.runner import runner
 from weft.ops.families.embedding import model as lists
 from weft.ops.families.loss import model as loss_model
 from weft.ops.families.norm import forward, layer_norm_backward
 from weft.ops.families.norm import model as norm_model
 from weft.ops.families.norm.forward import RowNorm
 from weft.ops.families.norm.rows import RowStrategy, row_job
-from weft.ops.sweep import time as timing
 
-START = clock.monotonic()
-BUILD = "--build" in sys.argv
-NUMBERS = [float(w) for w in sys.argv[1:] if w.replace(".", "").isdigit()]
-LIMIT = NUMBERS[0] if NUMBERS else 80.0
-WORDS = [w for w in sys.argv[1:] if not w.startswith("--") and not w.replace(".", "").isdigit()]
-OUT = Path(os.environ.get("OUT", "."))
-DEVICE = "cpu" if BUILD else "cuda"
 FEW = "--chosen" in sys.argv
 THREADS = (32,) if FEW else (16, 32, 64, 128, 256, 512, 1024)
 """Threads of a row that are tried beside those that the model chooses."""
 WIDTHS = (2, 4) if FEW else (2, 4, 8, 16)
 """Vectors beside each other of blocks that sum columns."""
-BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
-
-
-class Contender(NamedTuple):
-    """A strategy of a call: its plan, or the call itself."""
-
-    name: str
-    plan: Callable[[], Plan] | None = None
-    call: Callable[[], Any] | None = None
-
-
-class Subject(NamedTuple):
-    """A call, its tensors, and its contenders."""
-
-    name: str
-    tensors: tuple[Any, ...]
-    contenders: list[Contender]
-
-
-def drawn(*shape: int, dtype: torch.dtype = F32) -> torch.Tensor:
-    return torch.randn(*shape, device=DEVICE).to(dtype)
-
-
-def late(plan: Callable[[], Plan]) -> Callable[[], Plan]:
-    """The plan with launches that wait for each other's end."""
-
-    def made() -> Plan:
-        found = plan()
-        return replace(found, steps=tuple(replace(s, early=False) for s in found.steps))
-
-    return made
-
-
-def chosen(op: str, *args: Any, **options: Any) -> tuple[tuple[Any, ...], Any]:
-    """The tensors of a call and the choice of its plan."""
-    function = library.function(op)
-    values = function.bound(args, options)
-    pairs = zip(values, function.arguments, strict=True)
-    tensors = tuple(v for v, a in pairs if "Tensor" in str(a.type))
-    return tensors, function.choice(function.request(*values))
 
 
 # ---- norms -------------------------------------------------------------------------------------
@@ -102,6 +59,8 @@ FORWARD = (
     (RowNorm("rms_norm", False, False), 591, 3584, BF16),
     (RowNorm("rms_norm", False, False), 2, 4096, F16),
     (RowNorm("layer_norm", True, False), 3072, 1024, BF16),
+    (RowNorm("add_layer_norm", True, True), 197, 1024, F16),
+    (RowNorm("layer_norm", True, False), 2048, 640, BF16),
 )
 
 
@@ -372,65 +331,10 @@ def _listed(dy: Any, index: Any, rows: int, blocks: int) -> Callable[[], Plan]:
     return made
 
 
-# ---- times -------------------------------------------------------------------------------------
-def run(subject: Subject, runs: list[Any]) -> dict[str, Any]:
-    """The times of a subject's contenders, and how far their results are from the first one's."""
-    calls = [
-        c.call if c.call is not None else (lambda f=f: f(*subject.tensors))
-        for c, f in zip(subject.contenders, runs, strict=True)
-    ]
-    first, apart = None, {}
-    for contender, call in zip(subject.contenders, calls, strict=True):
-        made = call()
-        made = [t.float() for t in (made if isinstance(made, tuple) else (made,))]
-        if first is None:
-            first = made
-        pairs = zip(made, first, strict=True)
-        apart[contender.name] = max(
-            float((a - b).abs().max() / b.abs().max().clamp(min=1e-9)) for a, b in pairs
-        )
-    seconds = timing.in_graphs(calls)
-    names = [c.name for c in subject.contenders]
-    return {
-        "call": subject.name,
-        "us": {n: round(1e6 * s, 3) for n, s in zip(names, seconds, strict=True)},
-        "apart": apart,
-    }
-
-
-def compiled(pool: ThreadPoolExecutor, subject: Subject) -> list[Any]:
-    device = subject.tensors[0].device
-
-    def one(plan: Plan | None) -> Any:  # compiles the kernels
-        return None if plan is None else runner(plan, len(subject.tensors), device)
-
-    plans = [None if c.plan is None else c.plan() for c in subject.contenders]
-    return [pool.submit(one, plan) for plan in plans]
-
-
 def main() -> None:
     torch.manual_seed(0)
-    subjects = [s for make in (norms, gradients, streams, others, losses, tables) for s in make()
-                if not WORDS or any(w in s.name for w in WORDS)]  # fmt: skip
-    with ThreadPoolExecutor(1 if BUILD else 15) as pool:
-        made = [compiled(pool, s) for s in subjects]
-        for subject, futures in zip(subjects, made, strict=True):
-            runs = [f.result() for f in futures]
-            if BUILD or clock.monotonic() - START > LIMIT:
-                print("built" if BUILD else "no time left for", subject.name, len(runs), flush=True)
-                continue
-            row = run(subject, runs)
-            row |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-            row["seconds"] = round(clock.monotonic() - START, 1)
-            with (OUT / "short_kernels.jsonl").open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            ranked = sorted(row["us"].items(), key=lambda x: x[1])
-            keep = [x for x in ranked if x in ranked[:4] or "chosen" in x[0] or "CHOSEN" in x[0]
-                    or x[0] in ("rows", "rows, late", "sorted", "torch")]  # fmt: skip
-            bad = {n: a for n, a in row["apart"].items() if a > 0.02}
-            print(
-                row["call"], "|", "; ".join(f"{t:.2f} {n}" for n, t in keep), bad or "", flush=True
-            )
+    every = (norms, gradients, streams, others, losses, tables)
+    time_all((s for make in every for s in make()), "short_kernels.jsonl")
 
 
 if __name__ == "__main__":

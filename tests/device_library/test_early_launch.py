@@ -20,3 +20,9 @@ def test_a_kernel_that_begins_with_its_turn() -> None:
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     run("early_launch", "square", (4, 32), x, y)
     np.testing.assert_array_equal(y, x * x)
+
+
+def test_a_kernel_that_knows_its_addresses_before_it_waits() -> None:
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    run("early_launch", "triple", (4, 32), x, y)
+    np.testing.assert_array_equal(y, 3 * x)

@@ -29,6 +29,16 @@ def test_loads_past_the_l1_cache(ctype: str, n: int) -> None:
     np.testing.assert_array_equal(y, x)
 
 
+@pytest.mark.parametrize(
+    ("ctype", "n"), [("short", 8), ("float", 2), ("short", 2), ("unsigned char", 1)]
+)
+def test_loads_of_some_lanes(ctype: str, n: int) -> None:
+    x = random(n).integers(0, 100, 5 * n).astype(TYPES[ctype])
+    y = np.zeros(8 * n, x.dtype)
+    run("vector", f"copy_if<{ctype}, {n}>", (1, 8), x, y, x.dtype.type(7), len(x))
+    np.testing.assert_array_equal(y, [*x, *[7] * (3 * n)])
+
+
 @pytest.mark.parametrize(("ctype", "n"), [("short", 4), ("short", 1), ("double", 2)])
 def test_fill(ctype: str, n: int) -> None:
     x = np.arange(1, 4).astype(TYPES[ctype])

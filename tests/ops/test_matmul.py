@@ -83,6 +83,34 @@ def test_candidates_for_unaligned_rows() -> None:
         assert explained.choice.used.name.startswith("unaligned") == wanted
 
 
+# ---- a whole K at once -------------------------------------------------------------------------
+@pytest.mark.parametrize(("a_by_columns", "b_by_columns"), ORDERS, ids=ORDER_NAMES)
+def test_whole_k(a_by_columns: bool, b_by_columns: bool) -> None:
+    """Whole vectors of a batch, and tiles that are cut off."""
+    a = matrix(72, 40, half, a_by_columns, 1, batch=2)
+    b = matrix(40, 56, half, b_by_columns, 2, batch=2)
+    for tile in ("64 x 64", "32 x 32"):
+        close(run(f"{tile}, whole K", a, b), a.double() @ b.double())
+
+
+def test_whole_k_with_a_bias() -> None:
+    """Parts of wider matrices, results whose rows begin anywhere, and a bias of columns or all."""
+    a, b = matrix(70, 96, bfloat, False, 1)[:, :75], matrix(75, 40, bfloat, False, 2)[:, :33]
+    for bias in (matrix(70, 33, bfloat, False, 3), matrix(1, 33, bfloat, False, 4)):
+        true = torch.relu(a.double() @ b.double() + bias.double())
+        for tile in ("128 x 64", "64 x 16"):
+            close(run(f"{tile}, whole K", a, b, bias, "relu"), true)
+
+
+def test_small_convolutions_of_one_tap_have_their_whole_k() -> None:
+    """And large ones do not, as their blocks need several waves."""
+    for batch, wanted in ((4, True), (512, False)):
+        x = torch.empty(batch, 40, 28, 28, dtype=half).to(memory_format=torch.channels_last)
+        w = torch.empty(120, 40, 1, 1, dtype=half).to(memory_format=torch.channels_last)
+        name = weft.ops.explain(weft.ops.conv2d, x, w).choice.used.name
+        assert name.endswith("whole K") == wanted
+
+
 # ---- skinny N ----------------------------------------------------------------------------------
 SKINNY_N = {
     "one term": (lambda: (matrix(300, 1, single, False, 1), matrix(1, 6, single, False, 2))),
@@ -124,6 +152,8 @@ def test_sanitized() -> None:
     with weft.sanitize() as session:
         run("unaligned 32 x 32", matrix(33, 21, half, False, 1), matrix(21, 19, half, False, 2))
         run("skinny N", matrix(257, 3, half, False, 1), matrix(3, 2, half, False, 2))
+        run("64 x 32, whole K", matrix(70, 40, half, False, 1), matrix(40, 24, half, False, 2))
+        run("32 x 32, whole K", matrix(40, 72, half, True, 1), matrix(72, 32, half, True, 2))
     assert not session.findings
 
 
@@ -133,6 +163,9 @@ def test_sanitized() -> None:
         ("dots", (3, 41, 1030), bfloat),
         ("dots, 2 warps a column", (1, 37, 700), single),
         ("dots, 8 warps a column, K in 2", (8, 19, 4096), single),
+        ("dots, 3 stages", (1, 19, 1100), single),
+        ("dots, 2 warps a column, 3 stages", (2, 21, 4216), bfloat),
+        ("dots, 8 warps a column, 3 stages, K in 2", (1, 11, 4096), single),
     ],
 )
 def test_warps_share_a_column(name: str, size: tuple[int, int, int], dtype: Any) -> None:

@@ -80,6 +80,26 @@ def test_any_gpu(kind: str, size: Size) -> None:
     assert torch.equal(run(None, False, *given), rounded(*given))
 
 
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_rows_that_begin_anywhere_are_copied_first(names: str) -> None:
+    """One operand, or both, to rows of whole vectors."""
+    a, b = operands((70, 40, 333))
+    if names == "a":  # columns of b have a pitch
+        b = torch.nn.functional.pad(b.T, (0, 3)).T[:333]
+    given = a, b, *scales("rows", (70, 40, 333))
+    what = "aligned copies" if names == "ab" else f"aligned copy of {names}"
+    with weft.sanitize() as session:
+        got = test_matmul_scaled.run(None, False, *given, dtype=FLOAT, plain=f"{what}, .*pipelined")
+    assert not session.findings
+    assert torch.equal(got, rounded(*given))
+
+
+def test_long_rows_that_begin_anywhere_use_hopper_s_kernels() -> None:
+    a, b = torch.empty(1024, 2049, dtype=torch.int8), torch.empty(2048, 2049, dtype=torch.int8).T
+    chosen = weft.ops.explain(weft.ops.scaled_mm, a, b, torch.ones(1), torch.ones(1)).choice.used
+    assert chosen.name.startswith("aligned copies") and chosen.name.endswith("int8, pipelined")
+
+
 @pytest.mark.parametrize("tile", [None, PipelinedTile(64, 16)])
 def test_the_largest_sums(tile: PipelinedTile | None) -> None:
     """Sums above 2^24, which single precision would round on the way."""

@@ -130,6 +130,14 @@ def test_any_gpu(size: Size) -> None:
         close(run(None, False, *given, dtype=FLOAT), exact(*given), 1e-6)
 
 
+def test_rows_that_begin_anywhere_are_copied_first() -> None:
+    """Operands of two dtypes, by one launch."""
+    size = (40, 24, 301)
+    for kind in ("rows", "1 x 128"):
+        given = *operands(size, E4M3, E5M2), *scales(kind, size)
+        close(run(None, False, *given, plain="aligned copies, .*pipelined"), exact(*given))
+
+
 @pytest.mark.parametrize("splits", [1, 2])
 def test_fast_sums(splits: int) -> None:
     """They lose bits that sums of parts keep."""

@@ -150,7 +150,10 @@ WAYS = {
     "on chip": "resident",
     "partly on chip": "resident",
     "alone": "resident",
+    "in clusters": "resident",
 }
+FLAT_WAYS, WHOLE_WAYS = ("alone", "in clusters"), ("on chip", "alone", "in clusters")
+"""Ways of channels that are innermost, and those with all vectors on chip."""
 ON_CHIP = {
     "channels last": ((5, 72, 27, 9), F16, F16, "channels last"),
     "vectors of 8 bytes": ((70, 36, 5), BF16, F32, "channels last"),
@@ -162,12 +165,19 @@ ON_CHIP = {
 
 @pytest.mark.parametrize(
     ("way", "subject"),
-    [(w, s) for w in WAYS for s, c in ON_CHIP.items() if w != "alone" or c[3] == "channels last"],
+    [
+        (w, s)
+        for w in WAYS
+        for s, c in ON_CHIP.items()
+        if w not in FLAT_WAYS or c[3] == "channels last"
+    ],
 )
 def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every candidate gives the results of training, with several blocks for a channel."""
     name = WAYS[way]
     monkeypatch.setattr(model, "NARROW_VECTORS", 1000 if way == "alone" else 0)
+    if way != "in clusters":
+        monkeypatch.setattr(model, "CLUSTER_BLOCKS", 1)
     x, _, _, weight, bias = arguments(*ON_CHIP[subject])
     dy, dtype = drawn(x.shape, 6, x.dtype).movedim(1, -1).contiguous().movedim(-1, 1), x.dtype
     if way == "partly on chip":
@@ -176,8 +186,9 @@ def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
         room = resident.vector_bytes
         monkeypatch.setattr(resident, "room_of", lambda made: 2 * 512 * room(made))
     why, (y, mean, var) = candidate("batch_norm_training", name, x, weight, bias, 1e-5)
-    assert ("100 % on chip" in why) == (way in ("on chip", "alone"))
+    assert ("100 % on chip" in why) == (way in WHOLE_WAYS)
     assert why.startswith("1 blocks") or way != "alone"
+    assert ("of a cluster" in why) == (way == "in clusters")
     wide = [None if t is None else t.double().requires_grad_() for t in (x, weight, bias)]
     want = F.batch_norm(wide[0], None, None, *wide[1:], True)
     want.backward(dy.double())
@@ -187,7 +198,7 @@ def test_ways(way: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     close(var, x.double().var(dims, correction=0), F32)
     given = (dy, x, mean, var, weight, True, 1e-5, True)
     why, (dx, dw, db) = candidate("batch_norm_backward", name, *given)
-    assert ("100 % on chip" in why) == (way in ("on chip", "alone"))
+    assert ("100 % on chip" in why) == (way in WHOLE_WAYS)
     close(dx, wide[0].grad, dtype)
     if weight is not None:
         close(dw, wide[1].grad, dtype)

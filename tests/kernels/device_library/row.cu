@@ -10,7 +10,7 @@ __global__ void elements(const T* x, T* y, int* counts, int first, int n) {
     x += first, y += first;
     Row<T, V, RAGGED> row{lead, n};
     for (int chunk = threadIdx.x; chunk * V - lead < n; chunk += blockDim.x) {
-        Vector<T, V> v = row.get(x, chunk, -1);
+        Vector<T, V> v = chunk % 2 ? row.get_ahead(x, chunk, -1) : row.get(x, chunk, -1);
         int inside = 0;
 #pragma unroll
         for (int j = 0; j < V; ++j) {

@@ -9,6 +9,13 @@ __global__ void copy_once(const T* x, T* y) {
     store(y + threadIdx.x * N, load_once<N>(x + threadIdx.x * N));
 }
 
+// y[i] = x[i] for the vectors before n, else the number of copies of `other`.
+template <class T, int N>
+__global__ void copy_if(const T* x, T* y, T other, int n) {
+    int i = threadIdx.x * N;
+    store(y + i, load_if(i < n, x + i, fill<N>(other)));
+}
+
 // y[i] = x[i], N at a time, by both stores in turn.
 template <class T, int N>
 __global__ void copy(const T* x, T* y, int n) {

@@ -25,11 +25,14 @@ __device__ inline T block_reduce(T v, typename Given<T>::Type identity, Join joi
     static_assert(THREADS <= 32 || THREADS % 32 == 0, "whole warps");
     v = group_reduce<(THREADS < 32 ? THREADS : 32)>(v, join);
     if constexpr (THREADS > 32) {
-        T* part = warp_slots<T, THREADS / 32>();
+        constexpr int WARPS = THREADS / 32;
+        T* part = warp_slots<T, WARPS>();
         __syncthreads();  // the values of an earlier reduction have been read
         if (lane_index() == 0) part[warp_index()] = v;
         __syncthreads();
-        v = warp_reduce(lane_index() < THREADS / 32 ? part[lane_index()] : identity, join);
+        if constexpr ((WARPS & (WARPS - 1)) == 0)  // as many lanes: fewer exchanges
+            v = group_reduce<WARPS>(part[lane_index() % WARPS], join);
+        else v = warp_reduce(lane_index() < WARPS ? part[lane_index()] : identity, join);
     }
     return v;
 }

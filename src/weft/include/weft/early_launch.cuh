@@ -13,6 +13,22 @@ __device__ inline void wait_for_kernels() {
 #endif
 }
 
+// The same, but not before the addresses are known that the kernel reads first: ptxas moves a wait
+// without operands to the start of a kernel, and behind it what could be computed meanwhile. No
+// address has all bits.
+template <class... T>
+__device__ inline void wait_for_kernels(const T*... addresses) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n"
+        ".reg .pred known;\n"
+        "setp.ne.u64 known, %0, -1;\n"
+        "@known griddepcontrol.wait;\n"
+        "}" ::"l"((reinterpret_cast<size_t>(addresses) | ...))
+        : "memory");
+#endif
+}
+
 // Lets the next kernel start once all blocks of this one have called it, or have ended.
 __device__ inline void start_next_kernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

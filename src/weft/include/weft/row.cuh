@@ -42,6 +42,12 @@ struct Row {
         for (int j = 0; j < V; ++j) v[j] = at + j >= 0 && at + j < n ? row[at + j] : to<T>(outside);
         return v;
     }
+    // The same for several loads that are under way together, and with `outside`: see load_if.
+    __device__ Vector<T, V> get_ahead(const T* row, int chunk, float outside) const {
+        if constexpr (RAGGED) return get(row, chunk, outside);
+        Vector<T, V> v = load_if(whole(chunk), row + (chunk * V - lead), Vector<T, V>());
+        return whole(chunk) ? v : fill<V>(to<T>(outside));
+    }
     // Stores vector `chunk`, but for the elements outside of the row.
     __device__ void put(T* row, int chunk, const Vector<T, V>& v) const {
         int at = chunk * V - lead;

@@ -83,6 +83,42 @@ __device__ inline Vector<T, N> fill(T x) {
     return v;
 }
 
+// Loads N elements from global memory where `inside`, or returns `otherwise`. Vectors of 4, 8 or 16
+// bytes arrive in registers as they are: the compiler would take elements out of them at the load,
+// so that the loads after it wait for this one.
+template <int N, class T>
+__device__ inline Vector<T, N> load_if(bool inside, const T* p, const Vector<T, N>& otherwise) {
+    Vector<T, N> v = otherwise;
+    unsigned* word = reinterpret_cast<unsigned*>(&v);
+    size_t at = __cvta_generic_to_global(p);
+#define WEFT_LOAD_IF(VECTOR, WORDS, AT, INSIDE)   \
+    "{\n"                                         \
+    ".reg .pred inside;\n"                        \
+    "setp.ne.u32 inside, " INSIDE                 \
+    ", 0;\n"                                      \
+    "@inside ld.global" VECTOR " " WORDS ", [" AT \
+    "];\n"                                        \
+    "}"
+    if constexpr (sizeof(v) == 16)
+        asm volatile(WEFT_LOAD_IF(".v4.u32", "{%0, %1, %2, %3}", "%4", "%5")
+                     : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3])
+                     : "l"(at), "r"(unsigned(inside))
+                     : "memory");
+    else if constexpr (sizeof(v) == 8)
+        asm volatile(WEFT_LOAD_IF(".v2.u32", "{%0, %1}", "%2", "%3")
+                     : "+r"(word[0]), "+r"(word[1])
+                     : "l"(at), "r"(unsigned(inside))
+                     : "memory");
+    else if constexpr (sizeof(v) == 4)
+        asm volatile(WEFT_LOAD_IF(".u32", "%0", "%1", "%2")
+                     : "+r"(word[0])
+                     : "l"(at), "r"(unsigned(inside))
+                     : "memory");
+    else if (inside) v = load<N>(p);
+#undef WEFT_LOAD_IF
+    return v;
+}
+
 // Loads N elements from p on, where p is SHIFT elements behind an aligned address: two loads. Both
 // aligned vectors must be readable.
 template <int N, int SHIFT, class T>

@@ -76,12 +76,12 @@ def _resident_step(
     walk = source.template("Walk", made.vector, made.flat, False, kept.threads)
     if made.small:
         walk = source.template("Planes", made.vector, kept.threads)
-    flags = (kept.parts == 1, kept.kept == kept.vectors, *options)
-    words = (*map(source.ctype, (made.dtype, weight)), walk, *map(_flag, flags))
+    flags = map(_flag, (kept.kept == kept.vectors, *options))
+    words = (*map(source.ctype, (made.dtype, weight)), walk, kept.meeting, *flags)
     text = f"{name}<{', '.join(words)}>"
     kernel = source.kernel(f"{FOLDER}/{file}", text, **ChannelShape.define())
     given = (*args, kept.kept, float(made.size), made.request.options["eps"])
-    return Step(kernel, (kept.blocks,), (kept.threads,), given, kept.shared, early=kept.parts == 1)
+    return kept.launch(kernel, given)
 
 
 # ---- forward -----------------------------------------------------------------------------------

@@ -40,4 +40,5 @@ def plan(p: Product, tile: HalfTile, split: Split) -> Plan:
     name = source.template("half_tiled", source.ctype(p.out.dtype), *words)
     kernel = source.kernel("matmul/half.cu", name)
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
-    return p.split_plan(kernel, tiles, tile.threads, (a.pitch, b.pitch), tile.shared, split)
+    pitches = (a.pitch, b.pitch)
+    return p.split_plan(kernel, tiles, tile.threads, pitches, tile.shared, split, early=True)

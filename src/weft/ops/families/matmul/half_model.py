@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from weft.kernels import cdiv
-from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
-from weft.ops.families.matmul.model import SPLIT_OVERHEAD, streamed, traffic
-from weft.ops.families.matmul.product import Product, Side
+from weft.ops.families.matmul.model import SPLIT_OVERHEAD, streamed
+from weft.ops.families.matmul.product import Product
 
 
 # ---- f16 and bf16, tensor cores ----------------------------------------------------------------
@@ -89,69 +88,7 @@ HALF_JOIN = 2.5e-11
 """Seconds per byte of a tile, by which each part of K makes the last block wait."""
 
 
-# ---- f16 and bf16, rows that begin at any element ----------------------------------------------
-class UnalignedTile(NamedTuple):
-    """A tile of C whose K is in shared memory at once, or in panels.
-
-    resident  blocks that an SM holds, if shared memory allows
-    over      seconds of a panel, once for the blocks that an SM holds
-    block     seconds of an SM for a block, beside those for its panels
-    term      seconds of an SM for each of K
-    """
-
-    bm: int
-    bn: int
-    wm: int
-    wn: int
-    resident: int
-    over: float
-    block: float
-    term: float
-
-    @property
-    def threads(self) -> int:
-        return self.bm // self.wm * (self.bn // self.wn) * 32
-
-    def shared(self, depth: int, a: Side, b: Side) -> int:
-        """Bytes of shared memory: both panels, or later the results of all warps."""
-        panels = sum(_panel(*of, depth) for of in ((self.bm, a), (self.bn, b)))
-        return 2 * max(panels, self.threads // 32 * self.wm * (self.wn + 8))
-
-    def fitting(self, shared: int, gpu: Target) -> int:
-        """Blocks of so much shared memory that an SM holds; 0 if none fits."""
-        if shared > gpu.shared_per_block:
-            return 0
-        return min(self.resident, gpu.shared_per_sm // (shared + BLOCK_RESERVED))
-
-    def time(
-        self, p: Product, depth: int, resident: int, blocks: int, splits: int, each: int,
-        gpu: Target,
-    ) -> float:  # fmt: skip
-        """Modelled seconds, for panels of `depth`."""
-        most = cdiv(blocks, gpu.sms)
-        work = cdiv(most, resident) * cdiv(each, depth) * self.over
-        work += most * (self.block + each * self.term)
-        time = gpu.launch + max(work, traffic(p) / gpu.bandwidth)
-        if splits > 1:
-            time += UNALIGNED_SPLIT_OVERHEAD + splits * HALF_JOIN * 4 * self.bm * self.bn
-        return time
-
-
-def _panel(size: int, x: Side, depth: int) -> int:
-    """Elements of a panel, whose rows are 16 bytes longer than what they hold."""
-    return size * (depth + 8) if x.k_major else depth * (size + 8)
-
-
-UNALIGNED_SPLIT_OVERHEAD = 3.5e-6
-"""Seconds, as SPLIT_OVERHEAD."""
-UNALIGNED_TILES = (
-    UnalignedTile(
-        bm=128, bn=128, wm=32, wn=64, resident=2, over=1.3e-6, block=2.4e-6, term=17.6e-9
-    ),
-    UnalignedTile(bm=64, bn=64, wm=32, wn=32, resident=4, over=2.2e-6, block=0.5e-6, term=6.0e-9),
-    UnalignedTile(bm=32, bn=64, wm=16, wn=32, resident=6, over=1.2e-6, block=0.3e-6, term=5.4e-9),
-    UnalignedTile(bm=32, bn=32, wm=16, wn=16, resident=8, over=0.7e-6, block=0.2e-6, term=4.0e-9),
-)
+# ---- f16 and bf16, a copy to aligned rows ------------------------------------------------------
 ALIGNED_COPY_TIME = 1.3
 """Time of a copy to aligned rows relative to the bandwidth."""
 ALIGNED_COPY_LAUNCH = 0.6

@@ -17,13 +17,13 @@ from weft.ops.core.plan import Plan
 from weft.ops.families.matmul import (
     aligned_copy,
     half,
+    panels,
     pipelined,
     short_k,
     skinny_m,
     tf32,
     tf32x3,
     tiled,
-    unaligned,
 )
 from weft.ops.families.matmul.product import ACTIVATIONS, Product, Roles, product_of
 
@@ -53,7 +53,7 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         if precision != "ieee":
             found += tf32x3.split_candidates(made, request.target)
         return found + tf32.candidates(made, request.target) if precision == "tf32" else found
-    for kind in (half, pipelined, unaligned, aligned_copy):
+    for kind in (half, pipelined, panels, aligned_copy):
         found += kind.candidates(made, request.target)
     return found
 

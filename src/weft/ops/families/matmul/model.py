@@ -211,6 +211,10 @@ class SkinnyM(NamedTuple):
     turn         of a warp of `dots` for its reads of B that are under way together
     turn_row     of such reads for each row of A
     elements     of A that an SM reads and multiplies per second
+    one_wave     time of the memory traffic of `dots` relative to more blocks, if an SM has at most
+                 `wave` of them: none takes over what is left of others
+    staged       the same, if B passes through shared memory: an estimate, for more loads under way
+    stage        seconds before the first products then: an estimate
     """
 
     scalar_time: float
@@ -220,26 +224,34 @@ class SkinnyM(NamedTuple):
     turn: float
     turn_row: float
     elements: float
+    one_wave: float
+    wave: int
+    staged: float
+    stage: float
 
     def dots_time(
-        self, p: Product, gpu: Target, rows: int, width: int, lines: int, splits: int, share: int
-    ) -> float:
+        self, p: Product, gpu: Target, rows: int, width: int, lines: int, splits: int, share: int,
+        stages: int = 0,
+    ) -> float:  # fmt: skip
         """Modelled seconds of `dots`."""
         size, columns = p.out.dtype.itemsize, dots_columns(rows)
         slow = MEMORY_TIME if width * size >= 4 else self.scalar_time
+        slow *= self.one_wave if lines * splits * p.batch <= self.wave * gpu.sms else 1.0
+        slow *= self.staged if stages else 1.0
         memory = slow * traffic(p) / gpu.bandwidth
         of_a = p.batch * p.k * p.n * p.m / columns / (gpu.sms * self.elements)
         warps = 8 * lines * splits * p.batch
         once = warps * (self.warp + p.m * self.warp_row) / gpu.sms
         turns = cdiv(cdiv(p.k, splits * share), 4 // columns * 32 * width)
         wait = turns * (self.turn + p.m * self.turn_row) * max(1.0, warps * 32 / gpu.threads)
+        once += self.stage if stages else 0.0
         time: float = gpu.launch + MEMORY_OVERHEAD + max(memory, of_a, wait) + once
         return time
 
 
 SKINNY_M = SkinnyM(
     scalar_time=2.0, row=1e-6, warp=10e-9, warp_row=4e-9, turn=0.9e-6, turn_row=0.45e-6,
-    elements=13.5e9,
+    elements=13.5e9, one_wave=1.1, wave=4, staged=0.95, stage=0.5e-6,
 )  # fmt: skip
 
 

@@ -182,19 +182,20 @@ class Product:
 
     def plan(
         self, kernel: Kernel, tiles: tuple[int, int], threads: int, pitches: tuple[int, int],
-        shared: int = 0,
+        shared: int = 0, early: bool = False,
     ) -> Plan:  # fmt: skip
-        """The plan of a kernel that computes each tile by one block."""
+        """The plan of a kernel that computes each tile by one block; see Step.early."""
         problem = self.problem(1, max(self.k, 1), tiles, *pitches)
         args = (self.a.pointer, self.b.pointer, self.bias_pointer, self.c, problem)
-        step = Step(kernel, self.grid(tiles[0] * tiles[1]), (threads,), args, shared)
+        grid = self.grid(tiles[0] * tiles[1])
+        step = Step(kernel, grid, (threads,), args, shared, early=early)
         return Plan((*self.before, step), (self.out,), self.scratch)
 
     def split_plan(
         self, kernel: Kernel, tiles: tuple[int, int], threads: int, pitches: tuple[int, int],
-        shared: int, split: Split,
+        shared: int, split: Split, early: bool = False,
     ) -> Plan:  # fmt: skip
-        """The plan of a kernel whose last block of a tile adds the parts of K."""
+        """The plan of a kernel whose last block of a tile adds the parts of K; see Step.early."""
         blocks = tiles[0] * tiles[1] * split.splits
         scratch: tuple[Buffer, ...] = ()
         parts: tuple[Argument, ...] = (None, None)
@@ -203,7 +204,7 @@ class Product:
             parts = (self.scratch_number(), Counters())
         problem = self.problem(split.splits, split.each, tiles, *pitches)
         args = (self.a.pointer, self.b.pointer, self.bias_pointer, self.c, *parts, problem)
-        step = Step(kernel, self.grid(blocks), (threads,), args, shared)
+        step = Step(kernel, self.grid(blocks), (threads,), args, shared, early=early)
         return Plan((*self.before, step), (self.out,), (*self.scratch, *scratch))
 
 

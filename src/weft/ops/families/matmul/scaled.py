@@ -16,7 +16,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import scaled_model
+from weft.ops.families.matmul import aligned_copy, scaled_model
 from weft.ops.families.matmul.pipelined import (
     CAPABILITY,
     MOST_ELEMENTS,
@@ -136,16 +136,32 @@ def candidates(request: Request) -> list[Candidate]:
     if 0 in (p.m, p.n):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (p.out,)))]
     found = [_any_candidate(made, gpu)]
-    wide = min(s.bytes for s in sides(p)) == 16
     largest = max(p.m, p.n, p.k, *(abs(x) for x in made.reach))
-    if gpu.capability != CAPABILITY or not wide or p.k == 0 or largest >= MOST_ELEMENTS:
+    if gpu.capability != CAPABILITY or p.k == 0 or largest >= MOST_ELEMENTS:
         return found
+    unaligned = "".join(n for n, s in zip("ab", sides(p), strict=True) if s.bytes < 16)
+    return found + (_copying(made, unaligned, gpu) if unaligned else _tiles(made, gpu))
+
+
+def _tiles(made: ScaledProduct, gpu: Target) -> list[Candidate]:
+    """Candidates for rows that begin at multiples of 16 bytes."""
+    found = []
     for turned in (False, True):
         ordered = made.transposed() if turned else made
         for tile in scaled_model.TILES if made.sums == FAST else scaled_model.PART_TILES:
             if tile.suits(ordered.product) and not has_few_rows(ordered.product):
                 found += _candidate(ordered, tile, turned, gpu)
     return found
+
+
+def _copying(made: ScaledProduct, names: str, gpu: Target) -> list[Candidate]:
+    """Candidates that first copy operands to such rows."""
+    product, cost, what = aligned_copy.copied(made.product, gpu, names, made.dtypes[0])
+    best = sorted(_tiles(made._replace(product=product), gpu), key=lambda c: c.cost)
+    return [
+        Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build)
+        for c in best[: aligned_copy.MOST]
+    ]
 
 
 def sides(p: Product) -> tuple[Side, Side]:
@@ -208,7 +224,7 @@ def plan(made: ScaledProduct, tile: PipelinedTile, stages: int, gpu: Target) -> 
     shared = 1024 + stages * (tile.stage(True, True) + of_stage) + of_block + tile.staging
     cluster = (tile.splits,) if tile.splits > 1 else None
     step = Step(kernel, (blocks,), (tile.threads,), args, shared, cluster, early=True)
-    return Plan((step,), (p.out,))
+    return Plan((*p.before, step), (p.out,), p.scratch)
 
 
 def _any_candidate(made: ScaledProduct, gpu: Target) -> Candidate:

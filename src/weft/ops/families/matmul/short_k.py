@@ -43,7 +43,7 @@ def _plan(p: Product, depth: int, width: int, tiles: tuple[int, int]) -> Plan:
     words = (source.ctype(p.out.dtype), depth, ROWS, width, transposed, p.activation)
     kernel = source.kernel("matmul/short_k.cu", source.template("short_k", *words))
     pitches = (p.a.along, p.b.along if transposed else p.b.k)
-    return p.plan(kernel, tiles, THREADS, pitches)
+    return p.plan(kernel, tiles, THREADS, pitches, early=True)
 
 
 # ---- few columns: a thread computes a row of C ---------------------------------------------------
@@ -80,4 +80,5 @@ def _skinny_plan(p: Product) -> Plan:
     words = (p.k, p.n, 16 // size if wide else 1, down, dense, p.activation)
     name = source.template("skinny_n", source.ctype(p.out.dtype), *words)
     kernel = source.kernel("matmul/skinny_n.cu", name)
-    return p.plan(kernel, (cdiv(p.m, BLOCK_ROWS), 1), BLOCK_ROWS, (p.b.along, p.b.k))
+    tiles = cdiv(p.m, BLOCK_ROWS), 1
+    return p.plan(kernel, tiles, BLOCK_ROWS, (p.b.along, p.b.k), early=True)

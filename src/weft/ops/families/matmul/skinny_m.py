@@ -21,6 +21,11 @@ WARPS = 8
 """Warps of a block of `dots`."""
 SHARES = (1, 2, 4, 8)
 """Warps that share a column."""
+LOADS, VECTOR_BYTES = 4, 16
+"""Vectors of B that a thread of `dots` reads in a turn, and the bytes of one."""
+STAGES = 3
+"""Turns whose vectors are on their way to shared memory; STREAMED_ROWS: for so many rows of A."""
+STREAMED_ROWS = 2
 
 
 class SkinnyLaunch(NamedTuple):
@@ -30,6 +35,7 @@ class SkinnyLaunch(NamedTuple):
     lines   blocks beside each other
     splits  parts of K, each of `each`, in blocks of their own
     share   warps that share a column; 0: the kernel `columns`
+    stages  turns of LOADS vectors of B that a thread of `dots` has in shared memory; 0: none
     """
 
     width: int
@@ -37,6 +43,7 @@ class SkinnyLaunch(NamedTuple):
     splits: int
     each: int
     share: int
+    stages: int = 0
 
 
 def candidates(p: Product, gpu: Target) -> list[Candidate]:
@@ -45,19 +52,23 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
         return [_columns(p, gpu)]
     if p.a.k != 1 and p.k > 1:
         return []
-    return [_dots(p, gpu, share) for share in SHARES]
+    made = [_dots(p, gpu, share, 0) for share in SHARES]
+    if _width(p, True) > 1 and _rows(p) <= STREAMED_ROWS:
+        made += [_dots(p, gpu, share, STAGES) for share in SHARES]
+    return made
 
 
-def _dots(p: Product, gpu: Target, share: int) -> Candidate:
+def _dots(p: Product, gpu: Target, share: int, stages: int) -> Candidate:
     width, rows = _width(p, True), _rows(p)
     lines = cdiv(p.n, WARPS // share * model.dots_columns(rows))
     splits = 1
     if share == WARPS:  # blocks of few columns share them, too
         wanted = cdiv(4 * gpu.sms, lines * p.batch)
         splits = max(1, min(wanted, p.k // (2 * WARPS * 32 * width)))
-    launch = _split(p, width, lines, splits, 128, share)
-    cost = model.SKINNY_M.dots_time(p, gpu, rows, width, lines, launch.splits, share)
+    launch = _split(p, width, lines, splits, 128, share)._replace(stages=stages)
+    cost = model.SKINNY_M.dots_time(p, gpu, rows, width, lines, launch.splits, share, stages)
     name = "dots" + (f", {share} warps a column" if share > 1 else "")
+    name += f", {stages} stages" if stages else ""
     return _candidate(p, gpu, name, cost, launch)
 
 
@@ -83,7 +94,7 @@ def _candidate(p: Product, gpu: Target, name: str, cost: float, launch: SkinnyLa
         name += f", K in {splits}"
         cost += gpu.launch + 8 * splits * p.m * p.n * p.batch / gpu.bandwidth
     why = f"{p.m} rows only: memory is the limit, {model.traffic(p):,} bytes"
-    return Candidate(name, cost, why, functools.partial(_plan, p, launch))
+    return Candidate(name, cost, why, functools.partial(plan, p, launch))
 
 
 def _rows(p: Product) -> int:
@@ -104,17 +115,20 @@ def _width(p: Product, dots: bool) -> int:
     return whole if wide else 1
 
 
-def _plan(p: Product, launch: SkinnyLaunch) -> Plan:
+def plan(p: Product, launch: SkinnyLaunch) -> Plan:
+    """The plan of a launch."""
     dots, splits = launch.share > 0, launch.splits
     ctype = source.ctype(p.out.dtype)
-    words = (_rows(p), launch.width, *((launch.share,) if dots else ()), p.activation)
+    own = (launch.share, launch.stages) if dots else ()
+    words = (_rows(p), launch.width, *own, p.activation)
     name = source.template("dots" if dots else "columns", ctype, *words)
     kernel = source.kernel("matmul/skinny_m.cu", name)
     problem = p.problem(splits, launch.each, (1, 1), p.a.along, p.b.along if dots else p.b.k)
     parts = p.scratch_number() if splits > 1 else None
     args = (p.a.pointer, p.b.pointer, p.bias_pointer, p.c, parts, problem)
     grid, threads = p.grid(launch.lines * splits), WARPS * 32 if dots else 128
-    steps = [*p.before, Step(kernel, grid, (threads,), args, early=dots)]
+    ring = launch.stages * LOADS * threads * VECTOR_BYTES
+    steps = [*p.before, Step(kernel, grid, (threads,), args, ring, early=dots)]
     scratch: tuple[Buffer, ...] = ()
     if splits > 1:
         scratch = (Buffer((p.batch * splits * p.m * p.n,), torch.float32),)

@@ -65,7 +65,7 @@ def _threads(kind: RowNorm, made: RowJob) -> tuple[int, int, int]:
     sms = made.request.target.sms
     alone = made.count < sms  # an SM has one row
     most = min(model.FEW_BLOCK[alone], model.FEW_THREADS * sms // made.count)
-    while 2 * threads <= most and registers > _vectors(alone, threads):
+    while 2 * threads <= most and registers > _vectors(alone or kind.added, threads):
         threads *= 2
         registers, shared = cdiv(made.chunks, threads), 0
     # Vectors of a residual take as many registers again.
@@ -74,16 +74,20 @@ def _threads(kind: RowNorm, made: RowJob) -> tuple[int, int, int]:
     return threads, registers, shared
 
 
-def _vectors(alone: bool, threads: int) -> int:
-    """Vectors of a thread that are worth no more threads: a warp needs no barriers."""
-    return 1 if alone else model.FEW_VECTORS if threads <= 32 else 2
+def _vectors(long: bool, threads: int) -> int:
+    """Vectors of a thread that are worth no more threads: a warp needs no barriers.
+
+    long  the instructions of a thread take as long as its loads
+    """
+    return 1 if long else model.FEW_VECTORS if threads <= 32 else 2
 
 
 def _is_few(kind: RowNorm, made: RowJob, threads: int) -> bool:
     """True if rows leave threads of the GPU without work, and wait for weights in registers."""
     sms = made.request.target.sms
     waits = kind.added or threads > 32 or made.count < sms
-    return waits and made.count * threads <= model.FEW_THREADS * sms
+    most = model.FEW_THREADS if waits else model.FEW_WARP_THREADS
+    return made.count * threads <= most * sms
 
 
 def _memory(made: RowJob, threads: int, shared: int) -> int:

@@ -21,6 +21,9 @@ WEIGHT_BYTES = 128
 """Bytes: the most of each weight that a thread has in registers."""
 FEW_THREADS = 1280
 """Threads of an SM: rows that have fewer together are few, and get more threads each."""
+FEW_WARP_THREADS = 512
+"""The same where a row has a warp at the most: those that an SM holds with weights in registers. An
+estimate."""
 FEW_VECTORS = 4
 """Vectors: the most of a thread of few rows, whose weights are in registers as well."""
 COLUMN_SLABS = 1
@@ -100,8 +103,10 @@ NARROW_WIDTH = 2
 NARROW_VECTORS = 5
 """Vectors of a thread of such a block at the most, of all tensors: with more it takes longer than
 blocks that meet (benchmarks/records/batch_norm_training.jsonl)."""
-MEET_TIME = 2.5e-6
-"""Seconds until blocks that share channels have exchanged their sums."""
+MEET_TIMES = {"ALONE": 0.0, "CLUSTER": 1e-6, "GRID": 2.5e-6}
+"""Seconds until blocks that share channels have exchanged their sums; an estimate for clusters."""
+CLUSTER_BLOCKS = 8
+"""Blocks of a cluster: the most that every GPU with clusters has."""
 
 # ---- rows that blocks stream, backward ---------------------------------------------------------
 STREAM_BLOCKS = {32: (512, 1, 2), 256: (256, 3, 4), 512: (512, 1, 4)}

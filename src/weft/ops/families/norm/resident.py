@@ -17,6 +17,8 @@ from weft.ops.families.norm.structs import ChannelShape
 
 FLOATS = 2
 """Numbers of each channel and part that blocks exchange."""
+CLUSTERS = (9, 0)
+"""The first compute capability with clusters of blocks."""
 ALIGNED = 8
 """Bytes of the least vectors that are copied to shared memory."""
 
@@ -26,6 +28,7 @@ class Resident:
     """The work of blocks that keep their vectors of some tensors.
 
     parts    blocks for each channel; they run at the same time
+    cluster  True if they are a cluster
     kept     vectors of a thread and tensor that stay in shared memory
     vectors  vectors of a thread and tensor
     """
@@ -36,6 +39,12 @@ class Resident:
     parts: int
     kept: int
     vectors: int
+    cluster: bool = False
+
+    @property
+    def meeting(self) -> str:
+        """How blocks meet: see Meeting of resident.cuh."""
+        return "ALONE" if self.parts == 1 else "CLUSTER" if self.cluster else "GRID"
 
     @property
     def blocks(self) -> int:
@@ -57,13 +66,14 @@ class Resident:
         moved = size * (self.tensors * (1 + read_again) + 1)
         busy = self.blocks / (cdiv(self.blocks, gpu.sms) * gpu.sms)
         time = model.stream_time(gpu, moved / min(1.0, busy / model.RESIDENT_BUSY))
-        return time + (0 if self.parts == 1 else model.MEET_TIME)
+        return time + model.MEET_TIMES[self.meeting]
 
     @property
     def why(self) -> str:
         """The figures behind the time."""
         on_chip = f"{min(100, 100 * self.kept // self.vectors)} % on chip"
-        return f"{self.parts} blocks per channel, vectors of {self.made.vector}, {on_chip}"
+        of = " of a cluster" if self.cluster else ""
+        return f"{self.parts} blocks{of} per channel, vectors of {self.made.vector}, {on_chip}"
 
     def step(self, file: str, name: str, *args: Any, dtypes: tuple[torch.dtype, ...]) -> Step:
         """The launch; the struct and the numbers of all kernels follow `args`."""
@@ -72,15 +82,20 @@ class Resident:
         walk = source.template("Walk", made.vector, made.flat, False, self.threads)
         if made.small:
             walk = source.template("Planes", made.vector, self.threads)
-        flags = (str(flag).lower() for flag in (self.parts == 1, self.kept == self.vectors))
-        text = ", ".join((*words, walk, *flags))
+        text = ", ".join((*words, walk, self.meeting, str(self.kept == self.vectors).lower()))
         kernel = source.kernel(f"norm/{file}", f"{name}<{text}>", **ChannelShape.define())
         numbers = (self.kept, float(made.size))
         eps = made.request.options["eps"]
-        given = (*args, Counters(), made.shape(self.parts), *numbers, eps)
-        # Blocks that meet are launched cooperatively, which no early launch is known to be.
-        grid, alone = (self.blocks,), self.parts == 1
-        return Step(kernel, grid, (self.threads,), given, self.shared, early=alone)
+        return self.launch(kernel, (*args, Counters(), made.shape(self.parts), *numbers, eps))
+
+    def launch(self, kernel: Any, args: tuple[Any, ...]) -> Step:
+        """The launch of a kernel for these blocks."""
+        grid = (self.made.tiles, self.parts) if self.cluster else (self.blocks,)
+        cluster = (1, self.parts, 1) if self.cluster else None
+        # Blocks that meet in the grid are launched cooperatively, which no early launch is known
+        # to be.
+        early = self.meeting != "GRID"
+        return Step(kernel, grid, (self.threads,), args, self.shared, cluster, early)
 
     def found(self, place: Pointer) -> tuple[Argument, tuple[Buffer, ...]]:
         """Memory for the sums of blocks; also the scratch buffer at `place` that it is, if any."""
@@ -125,12 +140,33 @@ def resident(made: Channels, tensors: int) -> Resident | None:
         found = _with(made, tensors, model.STREAMING_THREADS)
     if found.kept == 0:
         return None
-    return found if found.parts == 1 else _alone(made, tensors) or found
+    if found.parts == 1:
+        return found
+    if (alone := _alone(made, tensors)) is not None:
+        return alone
+    return min((found, *_clusters(made, tensors)), key=lambda x: x.time)
+
+
+def _clusters(made: Channels, tensors: int) -> list[Resident]:
+    """Blocks of few channels that share these in a cluster, if all of their vectors fit."""
+    gpu, narrow, threads = made.request.target, _narrow(made), model.RESIDENT_THREADS
+    if not made.flat or made.small or gpu.capability < CLUSTERS:
+        return []
+    vectors = cdiv(cdiv(narrow.count, model.CLUSTER_BLOCKS), threads // narrow.width)
+    parts = cdiv(narrow.count, vectors * (threads // narrow.width))
+    found = Resident(narrow, tensors, threads, parts, vectors, vectors, True)
+    fits = found.shared <= room_of(narrow) and found.blocks <= gpu.sms
+    return [found] if fits and parts > 1 else []
+
+
+def _narrow(made: Channels) -> Channels:
+    """The same with blocks of few channels: a sector of memory."""
+    return replace(made, widest=model.NARROW_WIDTH)
 
 
 def _alone(made: Channels, tensors: int) -> Resident | None:
     """Blocks with few channels, which each has alone: none waits; None where they have too much."""
-    narrow, threads = replace(made, widest=model.NARROW_WIDTH), model.RESIDENT_THREADS
+    narrow, threads = _narrow(made), model.RESIDENT_THREADS
     vectors = cdiv(made.count, threads // narrow.width)
     few = tensors * vectors <= model.NARROW_VECTORS and narrow.tiles <= made.request.target.sms
     return Resident(narrow, tensors, threads, 1, vectors, vectors) if made.flat and few else None

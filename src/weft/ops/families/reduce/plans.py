@@ -76,7 +76,7 @@ def lines(job: ReductionJob, vector: int, threads: int, parts: int, walks: Walks
 def turns(loaded: int, rows: int) -> int:
     """Rows that a thread of `columns` loads before it adds them, of so many bytes, and all."""
     most = 8 if loaded <= 4 else 4 if loaded <= 16 else 2
-    while most > max(1, rows):
+    while most > 1 and most // 2 >= rows:  # the last rows, fewer than these, are loaded at once
         most //= 2
     return most
 

@@ -3,9 +3,9 @@
 #include "relu.cuh"
 
 // dw and db in the dtype of the weights where they are not null. `found` has parts x channels
-// pairs. ALONE: a block has all of its channels; ALL: all stays on chip; SECOND: the gradient of
+// pairs. ALL: all stays on chip; SECOND: the gradient of
 // the residual is wanted.
-template <class T, class W, class Walk, bool ALONE, bool ALL, bool MASKED, bool SECOND>
+template <class T, class W, class Walk, Meeting MEETING, bool ALL, bool MASKED, bool SECOND>
 __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
     gradients(const T* dy, const T* x, const unsigned char* bits, const float* mean,
               const float* var, const W* w, const W* b, T* dx, T* dresidual, W* dw, W* db,
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
         }
     });
     int ticket = 0;
-    Pair all = own.template join_all<ALONE>(sums, s, found, counters, ticket);
+    Pair all = own.template join_all<MEETING>(sums, s, found, counters, ticket);
     float scale = rsqrtf(my_var + eps);
     own.put_gradients(dw, db, all, scale);
     float shared[2][K];
@@ -49,5 +49,5 @@ __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
         }
         passes.put(dx, at, from_floats<T>(g));
     });
-    if constexpr (!ALONE) leave_blocks(counters + walk.tile, s.parts, ticket);
+    leave<MEETING>(counters + walk.tile, s.parts, ticket);
 }

@@ -1,7 +1,8 @@
 // Matrix products of 16-bit elements: C = f(A B + bias), for any strides, batched, cut along K
 // where tiles are few.
+#include <weft/early_launch.cuh>
 #include "half.cuh"
-#include "unaligned.cuh"
+#include "panels.cuh"
 #include "store.cuh"
 
 // Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block
@@ -13,15 +14,24 @@ __device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* p
     extern __shared__ __align__(128) char bytes[];
     T* memory = reinterpret_cast<T*>(bytes);
     G tile;
+    ColumnBias<G::ACROSS> added;
+    start_next_kernel();
+    if constexpr (!G::WHOLE) wait_for_kernels();
+    Place at = Place::here<BM, BN, SPLIT>(p);
+    auto fetch_bias = [&] {
+        if (bias) bias += at.batch * p.batch_bias;
+        added.template fetch<EACH>(bias, p, at.column + G::first_column());
+    };
     {
-        Place at = Place::here<BM, BN>(p);
-        if (at.batch >= p.batch) return;
         int k0 = SPLIT ? at.split * p.each : 0, k1 = SPLIT ? min(p.K, k0 + p.each) : p.K;
-        tile.run(typename G::A(A + at.batch * p.batch_a, p.lda, at.row, p.M, k0, k1),
-                 typename G::B(B + at.batch * p.batch_b, p.ldb, at.column, p.N, k0, k1), memory, k0,
-                 k1);
+        typename G::A a(A + at.batch * p.batch_a, p.lda, at.row, p.M, k0, k1);
+        typename G::B b(B + at.batch * p.batch_b, p.ldb, at.column, p.N, k0, k1);
+        if constexpr (G::WHOLE) wait_for_kernels(a.from, b.from);
+        if (at.batch >= p.batch) return;
+        if constexpr (G::WHOLE) tile.run_whole(a, b, memory, fetch_bias);
+        else tile.run(a, b, memory, k0, k1);
     }
-    Place at = Place::here<BM, BN>(p);
+    if constexpr (!G::WHOLE) at = Place::here<BM, BN, SPLIT>(p);
     if constexpr (SPLIT) {
         // [tile of the batch][split][place of a thread's four results][thread]
         constexpr int FOURS = G::DOWN * G::ACROSS;
@@ -54,8 +64,8 @@ __device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* p
             v[0] = sum.x, v[1] = sum.y, v[2] = sum.z, v[3] = sum.w;
         }
     }
-    if (bias) bias += at.batch * p.batch_bias;
-    write_tile<ACTIVATION, EACH>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row,
+    if constexpr (!G::WHOLE) added.template fetch<EACH>(bias, p, at.column + G::first_column());
+    write_tile<ACTIVATION, EACH>(tile, added, memory, C + at.batch * p.batch_c, bias, p, at.row,
                                  at.column);
 }
 
@@ -68,12 +78,12 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
-// For rows that begin at any element; DEPTH of K at a time.
+// The same with panels of DEPTH of K. ALIGNED: rows begin at multiples of 16 bytes.
 template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool A_KMAJOR,
-          bool B_KMAJOR, int ACTIVATION, bool SPLIT, bool EACH>
+          bool B_KMAJOR, bool ALIGNED, int ACTIVATION, bool SPLIT, bool EACH>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    half_unaligned(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters,
-                   const Problem p) {
-    using G = HalfUnaligned<T, BM, BN, DEPTH, WM, WN, A_KMAJOR, B_KMAJOR>;
+    half_panels(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters,
+                const Problem p) {
+    using G = HalfPanels<T, BM, BN, DEPTH, WM, WN, A_KMAJOR, B_KMAJOR, ALIGNED>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }

@@ -11,21 +11,23 @@
 
 using namespace weft;
 
-// Eight elements at any address, on their way: the aligned 16 bytes where they begin, and the next.
+// 16 bytes of elements at any address, on their way: the aligned 16 bytes where they begin, and the
+// next.
 struct UnalignedVector {
     uint4 low = {}, high = {};
     unsigned shift = 0;
-    int count = 0;
+    int bytes = 0;
 
-    // Reads `there` of them; memory from `begin` up to `end` may be read.
+    // Reads `there` elements; memory from `begin` up to `end` may be read.
     template <class T>
     __device__ void read(const T* from, int there, size_t begin, size_t end) {
+        constexpr int SIZE = sizeof(T), EACH = 4 / SIZE;  // elements of a word
         unsigned misplaced = static_cast<unsigned>(reinterpret_cast<size_t>(from)) % 16;
         auto* vectors =
             reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - misplaced);
-        low = high = {}, shift = misplaced, count = there;
-        if (count <= 0) return;
-        bool both = shift + count * 2 > 16;
+        low = high = {}, shift = misplaced, bytes = there * SIZE;
+        if (bytes <= 0) return;
+        bool both = shift + bytes > 16;
         size_t whole = reinterpret_cast<size_t>(vectors);
         if (whole >= begin && whole + (both ? 32 : 16) <= end) {
             low = vectors[0];
@@ -33,33 +35,42 @@ struct UnalignedVector {
             return;
         }
         // Loads that do not wait for each other: a tile with such vectors is often the last one.
-        auto* one = reinterpret_cast<const unsigned short*>(from);
         unsigned w[4] = {};
 #pragma unroll
-        for (int j = 0; j < 8; ++j)
-            if (j < count) w[j / 2] |= unsigned(one[j]) << j % 2 * 16;
+        for (int j = 0; j < 16 / SIZE; ++j)
+            if (j < there) w[j / EACH] |= bits_of(from[j]) << j % EACH * SIZE * 8;
         low = make_uint4(w[0], w[1], w[2], w[3]), shift = 0;
     }
     // The same where whole vectors may be read.
     template <class T>
     __device__ void read(const T* from, int there) {
-        shift = static_cast<unsigned>(reinterpret_cast<size_t>(from)) % 16, count = there;
+        shift = static_cast<unsigned>(reinterpret_cast<size_t>(from)) % 16,
+        bytes = there * int(sizeof(T));
         auto* vectors = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - shift);
         uint4 none = {};
-        low = count > 0 ? vectors[0] : none,
-        high = count > 0 && shift + count * 2 > 16 ? vectors[1] : none;
+        low = bytes > 0 ? vectors[0] : none,
+        high = bytes > 0 && shift + bytes > 16 ? vectors[1] : none;
     }
-    // The elements, and zeros after `count` of them.
+    // The bits of an element of 8 or 16.
+    template <class T>
+    static __device__ unsigned bits_of(const T& x) {
+        if constexpr (sizeof(T) == 1) return reinterpret_cast<const unsigned char&>(x);
+        else return reinterpret_cast<const unsigned short&>(x);
+    }
+    // The elements, and zeros after them.
     __device__ uint4 joined() const {
-        return count >= 8 ? funnel_shift(low, high, shift) : masked(mask_of(count));
+        return bytes >= 16 ? funnel_shift(low, high, shift) : masked(mask_of(bytes));
     }
     __device__ uint4 masked(uint4 mask) const {
         uint4 v = funnel_shift(low, high, shift);
         return make_uint4(v.x & mask.x, v.y & mask.y, v.z & mask.z, v.w & mask.w);
     }
-    static __device__ uint4 mask_of(int count) {
-        auto bits = [&](int at) { return count >= at + 2 ? ~0u : count == at + 1 ? 0xffffu : 0u; };
-        return make_uint4(bits(0), bits(2), bits(4), bits(6));
+    static __device__ uint4 mask_of(int bytes) {
+        auto bits = [&](int at) {
+            int left = bytes - at;
+            return left >= 4 ? ~0u : left > 0 ? (1u << left * 8) - 1 : 0u;
+        };
+        return make_uint4(bits(0), bits(4), bits(8), bits(12));
     }
 };
 
@@ -148,6 +159,7 @@ struct HalfGemm {
     using A = HalfSide<T, BM, BK, THREADS, A_KMAJOR, ABYTES>;
     using B = HalfSide<T, BN, BK, THREADS, B_KMAJOR, BBYTES>;
     static constexpr int STAGE = A::SIZE + B::SIZE;
+    static constexpr bool WHOLE = false;  // see HalfPanels
     static_assert(
         STAGES > 2,
         "an unaligned vector is stored a stage later, before the barrier that precedes its use");

@@ -63,12 +63,13 @@ struct Place {
     int tile, split, row, column;
     long long batch;
 
-    template <int BM, int BN>
+    // SPLIT: blocks share the K of a tile.
+    template <int BM, int BN, bool SPLIT = true>
     __device__ static Place here(const Problem& p) {
         int3 block = reread_block_index();
-        int tiles = p.tiles_m * p.tiles_n, tile = block.x % tiles;
+        int tiles = p.tiles_m * p.tiles_n, split = SPLIT ? block.x / tiles : 0;
+        int tile = block.x - split * tiles;
         int2 at = tile_in_bands(tile, p.tiles_m, p.tiles_n);
-        return {tile, block.x / tiles, at.x * BM, at.y * BN,
-                block.y + (long long)block.z * gridDim.y};
+        return {tile, split, at.x * BM, at.y * BN, block.y + (long long)block.z * gridDim.y};
     }
 };

@@ -1,5 +1,6 @@
 // Products with a short K, of any dtype: memory is the limit, and most of it is C.
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include "problem.cuh"
 
 // Each thread keeps WIDE columns of B in registers and goes down the ROWS rows of its tile; A
@@ -8,6 +9,7 @@
 template <class T, int DEEP, int ROWS, int WIDE, bool TRANSPOSED, int ACTIVATION>
 __global__ void __launch_bounds__(128)
     short_k(const T* A, const T* B, const T* bias, T* C, const Problem p) {
+    take_turn();
     __shared__ __align__(16) float a[ROWS][DEEP];
     int r0 = blockIdx.x / p.tiles_n * ROWS, rows = min(ROWS, p.M - r0);
     int n = (blockIdx.x % p.tiles_n * 128 + threadIdx.x) * WIDE;

@@ -1,6 +1,7 @@
 // Products with a short K and few columns of B, of any dtype: memory is the limit. Each thread
 // computes one row of C.
 #include <weft/convert.cuh>
+#include <weft/early_launch.cuh>
 #include "problem.cuh"
 
 // A, and C where its rows are packed, pass through shared memory, so that lanes access neighbours.
@@ -10,6 +11,7 @@
 template <class T, int K, int N, int VECTOR, bool DOWN, bool PACKED, int ACTIVATION>
 __global__ void __launch_bounds__(256)
     skinny_n(const T* A, const T* B, const T* bias, T* C, const Problem p) {
+    take_turn();
     constexpr int ROWS = 256, DEEP = (K + 3) / 4 * 4, APITCH = K | 1,
                   CPITCH = N | 1;  // odd: rows are in different banks
     __shared__ float a[ROWS * (APITCH > CPITCH || !PACKED ? APITCH : CPITCH)];

@@ -6,19 +6,36 @@
 #include "bias.cuh"
 #include "problem.cuh"
 
+// The bias of a lane's columns of a tile. All of it is read at once: loads between stores to shared
+// memory would wait for each other. -0 changes no number.
+template <int ACROSS>
+struct ColumnBias {
+    float of[ACROSS][2];
+
+    // Reads one for a column from c0 on; none without a bias, or if EACH element has its own.
+    template <bool EACH, class T>
+    __device__ void fetch(const T* bias, const Problem& p, int c0) {
+#pragma unroll
+        for (int n = 0; n < ACROSS; ++n)
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                int c = c0 + n * 8 + threadIdx.x % 4 * 2 + j;
+                bool there = !EACH && bias && c < p.N;
+                of[n][j] = there ? to<float>(bias[c * p.column_bias]) : -0.0f;
+            }
+    }
+};
+
 // Stores a warp's part of a tile in shared memory, with bias and activation. EACH: rows differ in
-// their bias. Else one for a column is read once; -0 changes no number. Instructions that are
-// executed once for a tile wait for their fetch, so they are few.
+// their bias, which is read here. Instructions that are executed once for a tile wait for their
+// fetch, so they are few.
 template <int ACTIVATION, bool EACH, int PITCH, class G, class T>
-__device__ void turn_tile(const G& tile, T* mine, const T* bias, const Problem& p, int r0, int c0) {
+__device__ void turn_tile(const G& tile, const ColumnBias<G::ACROSS>& added, T* mine, const T* bias,
+                          const Problem& p, int r0, int c0) {
     int first = threadIdx.x % 32 / 4, second = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int n = 0; n < G::ACROSS; ++n) {
         int c = c0 + n * 8 + second;
-        float added[2] = {-0.0f, -0.0f};
-#pragma unroll
-        for (int j = 0; j < 2; ++j)
-            if (!EACH && bias && c + j < p.N) added[j] = to<float>(bias[(c + j) * p.column_bias]);
 #pragma unroll
         for (int i = 0; i < G::DOWN; ++i)
 #pragma unroll
@@ -28,7 +45,7 @@ __device__ void turn_tile(const G& tile, T* mine, const T* bias, const Problem& 
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                     float value = tile.of[i][n][h * 2 + j];
-                    if (!EACH) value += added[j];
+                    if (!EACH) value += added.of[n][j];
                     else if (r0 + row < p.M && c + j < p.N)
                         value += to<float>(bias[(r0 + row) * p.row_bias + (c + j) * p.column_bias]);
                     pair[j] = to<T>(activated<ACTIVATION>(value));
@@ -87,14 +104,14 @@ __device__ void store_rows_anywhere(const T* mine, T* to, long long pitch, int r
 // A warp turns its part of the tile in shared memory, so that lanes store neighbours: 16 bytes
 // each.
 template <int ACTIVATION, bool EACH, class G, class T>
-__device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const Problem& p, int r0,
-                           int c0) {
+__device__ void write_tile(const G& tile, const ColumnBias<G::ACROSS>& added, T* memory, T* C,
+                           const T* bias, const Problem& p, int r0, int c0) {
     constexpr int WM = G::DOWN * 16, WN = G::ACROSS * 8,
                   PITCH = WN + 8;  // 16 bytes more: rows start in other banks
     T* mine = memory + threadIdx.x / 32 * WM * PITCH;
     int lane = threadIdx.x % 32;
     r0 += G::first_row(), c0 += G::first_column();
-    turn_tile<ACTIVATION, EACH, PITCH>(tile, mine, bias, p, r0, c0);
+    turn_tile<ACTIVATION, EACH, PITCH>(tile, added, mine, bias, p, r0, c0);
     __syncwarp();
     if (p.N % 8 == 0) {
         for (int n = lane; n < WM * WN / 8; n += 32) {

@@ -21,11 +21,7 @@ template <int V, bool RAGGED, class W>
 __device__ Vector<W, V> weights(const W* w, int at, int n, float missing) {
     bool aligned = !RAGGED || reinterpret_cast<size_t>(w + at) % alignof(Vector<W, V>) == 0;
     bool whole = w && at >= 0 && at + V <= n && aligned;
-    if constexpr (!RAGGED) {
-        Vector<W, V> v = fill<V>(to<W>(missing));
-        if (whole) v = load<V>(w + at);
-        return v;
-    }
+    if constexpr (!RAGGED) return load_if(whole, w + at, fill<V>(to<W>(missing)));
     if (whole) return load<V>(w + at);
     Vector<W, V> v;
 #pragma unroll

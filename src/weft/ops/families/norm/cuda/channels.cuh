@@ -37,8 +37,9 @@ struct Walk {
     __device__ explicit Walk(const ChannelShape& s)
         : inner(s.inner), elements(s.plane), channels(s.channels) {
         int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
-        // Blocks that run at the same time have neighbouring channels.
-        tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
+        // Blocks that run at the same time have neighbouring channels. Those of a cluster share one
+        // tile: its parts are the grid's y.
+        tile = blockIdx.x % tiles, part = blockIdx.x / tiles + blockIdx.y;
         channel = FLAT ? (tile * s.width + int(threadIdx.x) % s.width) * V : tile;
         t = threadIdx.x / s.width, deep = THREADS / s.width;
         there = channel < s.channels;
@@ -144,7 +145,7 @@ struct Planes {
     __device__ explicit Planes(const ChannelShape& s)
         : plane(s.plane), fold(s.width * V / s.plane), width(s.width), channels(s.channels) {
         int tiles = s.channels / fold;
-        tile = blockIdx.x % tiles, part = blockIdx.x / tiles, channel = tile * fold;
+        tile = blockIdx.x % tiles, part = blockIdx.x / tiles + blockIdx.y, channel = tile * fold;
         t = threadIdx.x / width, vector = threadIdx.x % width, deep = THREADS / width;
         there = t < deep;
         i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;

@@ -2,9 +2,9 @@
 #include "resident_moments.cuh"
 
 // y = (x - mean) / sqrt(var + eps) * w + b with the mean and the variance of each channel of x.
-// `found` has parts x channels pairs. ALONE: a block has all of its channels; ALL: all stays on
+// `found` has parts x channels pairs. ALL: all stays on
 // chip.
-template <class T, class W, class Walk, bool ALONE, bool ALL>
+template <class T, class W, class Walk, Meeting MEETING, bool ALL>
 __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
     normalise(const T* x, const W* w, const W* b, T* y, float* mean, float* var, Pair* found,
               int* counters, ChannelShape s, int kept, float size, float eps) {
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
     float my_w = own.mine && w ? to<float>(w[own.channel]) : 1;
     float my_b = own.mine && b ? to<float>(b[own.channel]) : 0;
     int ticket = 0;
-    Pair all = moments<ALONE>(x, passes, own, s, found, counters, size, ticket);
+    Pair all = moments<MEETING>(x, passes, own, s, found, counters, size, ticket);
     if (own.mine && walk.part == 0) mean[own.channel] = all.a, var[own.channel] = all.b / size;
     float shared[3][K];
     own.share({all.a, rsqrtf(all.b / size + eps) * my_w, my_b}, shared);
@@ -30,5 +30,5 @@ __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
         }
         passes.put(y, at, from_floats<T>(f));
     });
-    if constexpr (!ALONE) leave_blocks(counters + walk.tile, s.parts, ticket);
+    leave<MEETING>(counters + walk.tile, s.parts, ticket);
 }

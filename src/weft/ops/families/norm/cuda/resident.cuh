@@ -2,6 +2,7 @@
 // first one sums, the second one writes results. Blocks that share channels meet in between.
 #pragma once
 #include <weft/async.cuh>
+#include <weft/cluster.cuh>
 #include <weft/grid.cuh>
 
 #include "channels.cuh"
@@ -150,6 +151,22 @@ private:
     }
 };
 
+// The blocks of a channel: one has it ALONE, they are a CLUSTER, or the GRID runs at the same time.
+enum Meeting { ALONE, CLUSTER, GRID };
+
+// Waits for the blocks of a channel; what they have written is visible in the L2 cache. The result
+// is for leave().
+template <Meeting MEETING>
+__device__ int meet(int* counter, int blocks) {
+    if constexpr (MEETING == GRID) return meet_blocks(counter, blocks);
+    cluster_sync();
+    return 0;
+}
+template <Meeting MEETING>
+__device__ void leave(int* counter, int blocks, int ticket) {
+    if constexpr (MEETING == GRID) leave_blocks(counter, blocks, ticket);
+}
+
 // Two sums of a channel.
 struct Pair {
     float a = 0, b = 0;
@@ -238,15 +255,15 @@ struct BlockChannels {
             for (int t = threadIdx.x + step; t < Walk::THREADS; t += step)
                 if (threadIdx.x < period) sum[i] += slots[i][t];
     }
-    // The sums of all blocks of each channel, in the thread that has it. ALONE: a block has all of
-    // its channels; else blocks have met, with this ticket.
-    template <bool ALONE>
+    // The sums of all blocks of each channel, in the thread that has it. Blocks have met, with this
+    // ticket, unless each is ALONE.
+    template <Meeting MEETING>
     __device__ Pair join_all(Pair (&own)[K], const ChannelShape& s, Pair* found, int* counters,
                              int& ticket) const {
         Pair part = join(own);
-        if constexpr (ALONE) return part;
+        if constexpr (MEETING == ALONE) return part;
         if (mine) found[walk.part * walk.channels + channel] = part;
-        ticket = meet_blocks(counters + walk.tile, s.parts);
+        ticket = meet<MEETING>(counters + walk.tile, s.parts);
         float sum[2] = {};
         join_parts(sum, s, found,
                    [](int, float2 one, float (&sum)[2]) { sum[0] += one.x, sum[1] += one.y; });

@@ -2,8 +2,8 @@
 #include "resident.cuh"
 
 // dw and db in the dtype of the weights where they are not null. `found` has parts x channels
-// pairs. ALONE: a block has all of its channels; ALL: all stays on chip.
-template <class T, class S, class W, class Walk, bool ALONE, bool ALL>
+// pairs. ALL: all stays on chip.
+template <class T, class S, class W, class Walk, Meeting MEETING, bool ALL>
 __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
     gradients(const T* dy, const T* x, const S* mean, const S* var, const W* w, T* dx, W* dw, W* db,
               Pair* found, int* counters, ChannelShape s, int kept, float size, float eps) {
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
         }
     });
     int ticket = 0;
-    Pair all = own.template join_all<ALONE>(sums, s, found, counters, ticket);
+    Pair all = own.template join_all<MEETING>(sums, s, found, counters, ticket);
     float scale = rsqrtf(my_var + eps);
     own.put_gradients(dw, db, all, scale);
     float shared[3][K];
@@ -42,5 +42,5 @@ __global__ void __launch_bounds__(Walk::THREADS, BLOCKS<Walk>)
         }
         passes.put(dx, at, from_floats<T>(g));
     });
-    if constexpr (!ALONE) leave_blocks(counters + walk.tile, s.parts, ticket);
+    leave<MEETING>(counters + walk.tile, s.parts, ticket);
 }

@@ -3,9 +3,9 @@
 #include "resident.cuh"
 
 // The mean and the sum of squared deviations from it of each channel of x, in the thread that has
-// the channel. ALONE: a block has all of its channels; else `found` has parts x channels pairs, and
-// blocks have met, with this ticket.
-template <bool ALONE, class T, class Walk, bool ALL>
+// the channel. `found` has parts x channels pairs. Blocks have met, with this ticket, unless each
+// is ALONE.
+template <Meeting MEETING, class T, class Walk, bool ALL>
 __device__ Pair moments(const T* x, const Passes<T, Walk, 1, ALL>& passes,
                         const BlockChannels<Walk>& own, const ChannelShape& s, Pair* found,
                         int* counters, float size, int& ticket) {
@@ -64,9 +64,9 @@ __device__ Pair moments(const T* x, const Passes<T, Walk, 1, ALL>& passes,
     };
     Pair all = finish(part, count_of(walk.part));
     all.a += my_pivot;
-    if constexpr (!ALONE) {
+    if constexpr (MEETING != ALONE) {
         if (own.mine) found[walk.part * walk.channels + own.channel] = all;
-        ticket = meet_blocks(counters + walk.tile, s.parts);
+        ticket = meet<MEETING>(counters + walk.tile, s.parts);
         // Moments of parts are joined as differences from the mean of the first one.
         auto* first = reinterpret_cast<const float2*>(found) + min(own.channel, s.channels - 1);
         float zero = __ldcg(first).x, sum[3] = {};

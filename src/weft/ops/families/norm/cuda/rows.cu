@@ -6,7 +6,8 @@ template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, boo
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, BLOCKS_PER_SM<(G <= 32 ? 128 : G), REGS>)
     rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean,
          float* rstd, long long count, int n, long long stride, float eps, int inner, int groups) {
-    take_turn();
+    start_next_kernel();
+    wait_for_kernels(x + (blockIdx.x * (long long)ROWS_OF_BLOCK<G> + threadIdx.x / G) * stride);
     norm_rows<T, W, V, RAGGED, G, REGS, SHARED, CENTRED, ADD, CACHE, CHANNELS, PREFETCH>(
         x, added, w, b, y, total, mean, rstd, count, n, stride, eps, inner, groups);
 }

@@ -63,18 +63,21 @@ constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK
                               : REGS <= 4  ? 1
                                            : (REGS > 8 ? 512 : 768) / BLOCK;
 
+// More than a warp for a row: a block of its own.
+template <int G>
+constexpr int ROWS_OF_BLOCK = G <= 32 ? 128 / G : 1;
+
 // G threads hold a row: REGS vectors each in registers and SHARED in shared memory. With CACHE,
-// weights are loaded before the first row and stay in registers too, from one row of a block to its
-// next; then rows that share a thread begin at the same place of a vector. With PREFETCH, a block
-// takes one row after another, and a vector of the next row is on its way as soon as the place of
-// one is free.
+// weights are loaded right behind the first row and stay in registers too, from one row of a block
+// to its next; then rows that share a thread begin at the same place of a vector. With PREFETCH, a
+// block takes one row after another, and a vector of the next row is on its way as soon as the
+// place of one is free.
 template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD,
           bool CACHE, bool CHANNELS, bool PREFETCH = false>
 __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total,
                           float* mean, float* rstd, long long count, int n, long long stride,
                           float eps, int inner, int groups) {
-    constexpr int BLOCK = G <= 32 ? 128 : G,
-                  ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
+    constexpr int ROWS = ROWS_OF_BLOCK<G>;
     constexpr int CACHED = CACHE ? REGS : 1;
     constexpr bool HIDE = REGS * V > 32;
     // A block with much of its row in shared memory waits once instead of twice: its threads square
@@ -90,21 +93,21 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
     auto* staged = reinterpret_cast<Vector<T, V>*>(memory);
     int t = threadIdx.x % G;
     Vector<W, V> cached_w[CACHED], cached_b[CACHED];
-    if constexpr (CACHE) {
-        int lead = (blockIdx.x * (long long)ROWS + threadIdx.x / G) * n % V;
+    auto load_weights = [&](int lead) {
 #pragma unroll
-        for (int k = 0; k < REGS; k++) {
+        for (int k = 0; k < CACHED; k++) {
             cached_w[k] = weights<V, RAGGED>(w, (k * G + t) * V - lead, n, 1);
             cached_b[k] = weights<V, RAGGED>(b, (k * G + t) * V - lead, n, 0);
         }
-    }
+    };
     Vector<T, V> regs[REGS];
     float coming = 0;  // the shift of the next row
     for (long long first = blockIdx.x * (long long)ROWS; first < count;
          first += gridDim.x * (long long)ROWS) {
         long long row = first + threadIdx.x / G, next = row + gridDim.x;
         bool there = row < count, more = PREFETCH && next < count,
-             fetched = PREFETCH && first > blockIdx.x;
+             fetched = PREFETCH && first > blockIdx.x,
+             begins = CACHE && first == blockIdx.x * (long long)ROWS;
         Row<T, V, RAGGED> r{int(row * n % V), there ? n : 0};
         const T *from = x + row * stride, *from_next = x + next * stride;
         float shift =
@@ -128,17 +131,19 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
 #pragma unroll
                 for (int k = 0; k < SHARED; k++) copy(from, k);
 #pragma unroll
-            for (int k = 0; k < REGS; k++) regs[k] = r.get(from, k * G + t, shift);
+            for (int k = 0; k < REGS; k++) regs[k] = r.get_ahead(from, k * G + t, shift);
             if constexpr (ADD) {  // a load behind a store would wait for it
                 Vector<T, V> more[REGS];
 #pragma unroll
-                for (int k = 0; k < REGS; k++) more[k] = r.get(added + row * n, k * G + t, 0);
+                for (int k = 0; k < REGS; k++) more[k] = r.get_ahead(added + row * n, k * G + t, 0);
+                if (begins) load_weights(r.lead);
 #pragma unroll
                 for (int k = 0; k < REGS; k++) {
                     regs[k] = sums(regs[k], more[k]);
                     r.put(total + row * n, k * G + t, regs[k]);
                 }
             }
+            if (!ADD && begins) load_weights(r.lead);
             if constexpr (SHARED > 0 && !COPIED) {
 #pragma unroll 2
                 for (int k = 0; k < SHARED; k++) staged[k * G + t] = get((REGS + k) * G + t);

@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(256)
     columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
             long long inner, unsigned width, int deep, unsigned tiles, unsigned parts,
             long long each, double scale) {
-    take_turn();
+    start_next_kernel();
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];
@@ -246,6 +246,7 @@ __global__ void __launch_bounds__(256)
         for (int j = 0; j < V; j++) s[u][j] = Op::none();
     }
     long long i = part * each + t, end = groups > 0 ? min(n, (part + 1) * each) : 0;
+    wait_for_kernels(p[0]);
     auto take = [&](auto together) {
         constexpr int ROWS = decltype(together)::COUNT;
         Vector<T, V> v[ROWS][U];
@@ -286,19 +287,27 @@ __global__ void __launch_bounds__(256)
         if (i + 3 * deep < end) take(Together<4>());
     if constexpr (TURNS > 1)
         if (i < end) take_last();
-    auto united = [&](int u) {  // the lower half of the threads of a column takes over the upper
-                                // half, until one is left
-        for (int left = deep; left > 1; left = (left + 1) / 2) {
-            int half = (left + 1) / 2;
-            if (u < groups && t >= half && t < left)
+    auto united = [&](int u) {  // the first quarter of the threads of a column takes over the
+                                // others, until one is left
+        for (int left = deep, quarter; left > 1; left = quarter) {
+            quarter = (left + 3) / 4;
+            if (u < groups && t >= quarter && t < left)
 #pragma unroll
                 for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[u][j];
             __syncthreads();
-            if (u < groups && t + half < left)
+            if (u < groups && t < quarter)
 #pragma unroll
-                for (int j = 0; j < V; j++)
-                    s[u][j] = Op::join(s[u][j], shared[j * 256 + threadIdx.x + half * next]);
-        }  // the next half writes to other places than those that are read
+                for (int j = 0; j < V; j++) {
+                    State more[3];
+#pragma unroll
+                    for (int k = 0; k < 3; k++) {
+                        int behind = (k + 1) * quarter;
+                        more[k] = t + behind < left ? shared[j * 256 + threadIdx.x + behind * next]
+                                                    : Op::none();
+                    }
+                    s[u][j] = Op::join(Op::join(s[u][j], more[0]), Op::join(more[1], more[2]));
+                }
+        }  // the next quarter writes to other places than those that are read
         __syncthreads();
     };
 #pragma unroll

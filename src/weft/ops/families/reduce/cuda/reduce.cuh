@@ -5,8 +5,20 @@
 #pragma once
 #include "../../../core/cuda/operations.cuh"
 
+template <class C>
+__device__ C mean_of(C sum, double n) {
+    return sum / C(n);
+}
+// The same bits as by a division, whose instructions would be those for each element: the product
+// with the reciprocal, and what is missing of it. Infinity and NaN stay.
+__device__ inline float mean_of(float sum, double n) {
+    float count = float(n), part = 1 / count, mean = sum * part;
+    float rest = fmaf(-mean, count, sum);
+    return fabsf(mean) < __int_as_float(0x7f800000) ? fmaf(rest, part, mean) : mean;
+}
+
 template <class C> struct Mean : Sum<C> {
-    static __device__ C finish(C s, double n) { return s / C(n); }
+    static __device__ C finish(C s, double n) { return mean_of(s, n); }
 };
 // The first of equal elements; the first NaN if there is one.
 template <class C> struct Found {
