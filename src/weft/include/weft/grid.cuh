@@ -39,40 +39,30 @@ __device__ inline void leave_blocks(int* counter, int blocks, int ticket) {
                      : "memory");
 }
 
-// A barrier at which the blocks of a grid meet again and again. Each block has a flag, which counts
-// its meetings: the flags are equal before the first launch, and after each.
-//
-//     weft::Meetings meetings(flags, gridDim.x);
-//     meetings.meet(threadIdx.x, blockDim.x, [] { __syncthreads(); });
+// A barrier at which blocks meet again and again. `counter` is 0 before the launch, and again after
+// it. One thread of each block calls the functions, between two barriers of its block.
 struct Meetings {
-    int* flags;
-    int blocks, count;
+    int* counter;
+    int blocks, goal = 0;
 
-    __device__ Meetings(int* flags, int blocks)
-        : flags(flags), blocks(blocks), count(flags[blockIdx.x]) {
+    __device__ Meetings(int* counter, int blocks) : counter(counter), blocks(blocks) {
         asm volatile("{ .reg .b32 workspace; mov.b32 workspace, %envreg2; }");
     }
     // Waits until all blocks have come; what they have written before is visible in the L2 cache.
-    // `threads` threads of the block call it, which `wait` lets wait for each other.
-    template <class Wait>
-    __device__ void meet(int thread, int threads, Wait wait) {
-        size_t at = __cvta_generic_to_global(flags);
-        ++count;
-        wait();
-        if (thread == 0)
-            asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(at + 4 * blockIdx.x),
-                         "r"(count)
+    __device__ void meet() {
+        size_t at = __cvta_generic_to_global(counter);
+        goal += blocks;
+        asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(at) : "memory");
+        int here;
+        do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(here) : "l"(at) : "memory");
+        while (here < goal);
+    }
+    // Ends the meetings: the last block that calls it makes the counter 0 again.
+    __device__ void leave() {
+        if (atomicAdd(counter, 1) == goal + blocks - 1)
+            asm volatile("st.relaxed.gpu.global.s32 [%0], 0;" ::"l"(
+                             __cvta_generic_to_global(counter))
                          : "memory");
-        for (int block = thread; block < blocks; block += threads) {
-            int there;
-            do
-                asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
-                             : "=r"(there)
-                             : "l"(at + 4 * block)
-                             : "memory");
-            while (there - count < 0);
-        }
-        wait();
     }
 };
 

@@ -42,7 +42,7 @@ class FusedStep:
         self._partial = made(planned.partial)
         self._attended = made(rows, inner, dtype=model.dtype)
         self._hidden = made(rows, c.hidden, dtype=model.dtype)
-        self._counters = torch.zeros(planned.blocks + rows * c.kv_heads, dtype=torch.int32, **where)
+        self._counters = torch.zeros(1 + rows * c.kv_heads, dtype=torch.int32, **where)
         self._logits = made(rows, c.vocabulary if self.has_head else 0, dtype=model.dtype)
         self._weights = Weights(model, found, cache.keys, cache.values, self.has_head)
 

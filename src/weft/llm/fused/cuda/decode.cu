@@ -55,10 +55,14 @@ __global__ void __launch_bounds__(THREADS + 32, 1)
         return;
     }
     Meetings meetings(counters, gridDim.x);
-    auto meet = [&] { meetings.meet(threadIdx.x, THREADS, meet_warps); };
+    auto meet = [&] {
+        meet_warps();
+        if (threadIdx.x == 0) meetings.meet();
+        meet_warps();
+    };
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < TOKENS * p.width; i += gridDim.x * THREADS)
         x[i] = to<float>(embedding[tokens[i / p.width] * p.width + i % p.width]);
     meet();
-    compute_all<C>(shared, {x, heads, partial, attended, hidden, logits, counters + gridDim.x},
-                   meet);
+    compute_all<C>(shared, {x, heads, partial, attended, hidden, logits, counters + 1}, meet);
+    if (threadIdx.x == 0) meetings.leave();
 }
