@@ -16,14 +16,15 @@ from weft.ops.core.target import Target
 
 WARPS, SHARED_SUMS = 8, 4
 """Warps of problem.cuh that compute, and units whose sums wait."""
-TOKENS = (1, 2, 4)
-"""Texts that the kernel is compiled for."""
+MOST_TEXTS = {16: 2, 8: 1, 4: 2}
+"""The most texts by bits of a weight: with more, single kernels were as fast or faster on an H200
+(benchmarks/records/decoding.jsonl)."""
 SIZES = (64, 128)
 """Elements of a head."""
 MOST_SHARING = 8
 """The most heads of queries that share keys: their sums are in registers."""
-WIDTH, WIDTHS = 8192, 16384
-"""The most elements of a token, which are a stage, and of all: 64 of a thread, in registers."""
+WIDTH = 8192
+"""The most elements of a token: they are a stage, and registers of all threads."""
 PLANES = 3
 """Bytes of a token's elements for weights that are integers."""
 LEAST_STAGES, MOST_STAGES = 4, 16
@@ -46,24 +47,29 @@ class DecodePlan:
     partial: int
 
 
-def fits(c: DecoderConfig, rows: int, dtype: torch.dtype, target: Target) -> bool:
-    """True if the kernel takes models of these sizes, whatever their weights."""
+def fits(c: DecoderConfig, bits: int, rows: int, dtype: torch.dtype, target: Target) -> bool:
+    """True if the kernel takes models of these sizes, with weights of so many bits."""
     return (
         not c.is_gpt2
         and target.capability[0] == 9
         and dtype in MAGIC
-        and rows in TOKENS
+        and rows <= MOST_TEXTS[bits]
         and c.head_size in SIZES
         and c.heads // c.kv_heads <= MOST_SHARING
-        and c.width <= min(WIDTH, WIDTHS // rows)
+        and c.width <= WIDTH
         and c.width % 8 == c.hidden % 8 == 0
     )
 
 
 def plan(
-    c: DecoderConfig, form: Form, rows: int, capacity: int, dtype: torch.dtype, target: Target,
+    c: DecoderConfig,
+    form: Form,
+    rows: int,
+    capacity: int,
+    dtype: torch.dtype,
+    target: Target,
     has_head: bool,
-) -> DecodePlan | None:  # fmt: skip
+) -> DecodePlan | None:
     """Plan the step; None if its tokens leave no room for weights in shared memory."""
     sharing, inner = c.heads // c.kv_heads, c.heads * c.head_size
     deep = PIECE * 8 // form.bits
@@ -74,10 +80,8 @@ def plan(
     columns = rows * (PLANES if form.is_integer else 1)
     inputs = _rounded(max((columns if form.is_integer else 2 * rows) * deepest, fresh))
     sums = _rounded(4 * columns * cdiv(deepest, 128)) if form.bits == 4 else 0
-    shares, angles = (
-        SHARED_SUMS * WARPS * ROWS * columns * 4,
-        _rounded(16 + 4 * rows * (c.head_size + 1)),
-    )
+    shares = SHARED_SUMS * WARPS * ROWS * columns * 4
+    angles = _rounded(16 + 4 * rows * (c.head_size + 1))
     rest = inputs + sums + shares + angles + (c.depth + 1) * WORDS * 8
     stages = min(MOST_STAGES, (target.shared_per_block - STATIC - rest) // stage)
     if stages < LEAST_STAGES:

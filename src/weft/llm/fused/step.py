@@ -49,15 +49,12 @@ class FusedStep:
     @classmethod
     def of(cls, model: Decoder, cache: Cache, cos: Any, sin: Any) -> FusedStep | None:
         """The step of a model with its present weights; None if the kernel does not take it."""
-        gpu = target(model.device)
-        fit = cache.most == 1 and fits(model.config, cache.rows, model.dtype, gpu)
-        found = form(model) if fit else None
-        if found is None:
+        c, rows, dtype, gpu = model.config, cache.rows, model.dtype, target(model.device)
+        found = form(model) if cache.most == 1 else None
+        if found is None or not fits(c, found.bits, rows, dtype, gpu):
             return None
-        has_head = form_of(model.head, model.dtype) == found and model.head.bias is None
-        made = plan(
-            model.config, found, cache.rows, cache.capacity, model.dtype, gpu, has_head
-        )  # fmt: skip
+        has_head = form_of(model.head, dtype) == found and model.head.bias is None
+        made = plan(c, found, rows, cache.capacity, dtype, gpu, has_head)
         return None if made is None else cls(model, cache, found, cos, sin, made)
 
     def is_current(self) -> bool:

@@ -8,7 +8,7 @@ struct Fragments {
     static constexpr int EACH = CHUNKS / WARPS;
     Vector<unsigned, 4> low[EACH], high[EACH];
     // The tokens, which are columns. Lanes of others have zeros.
-    unsigned x[EACH][C::VECTORS][C::BLOCKS][4] = {};
+    unsigned x[EACH][C::VECTORS][4] = {};
 
     // Reads the weights of a row in both chunks. Rows are in the same banks: every other one begins
     // with the second chunk.
@@ -29,15 +29,14 @@ struct Fragments {
         read_row(low, mine), read_row(high, mine + 8 * PIECE);
         inputs += chunk * C::VECTORS * 4 * C::COLUMNS + lane;
 #pragma unroll
-        for (int i = 0; i < EACH * C::VECTORS * C::BLOCKS; ++i) {
-            int vector = i / C::BLOCKS, block = i % C::BLOCKS;
-            unsigned (&to)[4] = x[vector / C::VECTORS][vector % C::VECTORS][block];
-            unsigned there = block * 32 + lane < 4 * C::COLUMNS;
+        for (int i = 0; i < EACH * C::VECTORS; ++i) {
+            unsigned (&to)[4] = x[i / C::VECTORS][i % C::VECTORS];
             asm volatile(
                 "{ .reg .pred p; setp.ne.u32 p, %5, 0;"
                 " @p ld.shared.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
-                : "r"(shared_address(inputs + vector * 4 * C::COLUMNS + block * 32)), "r"(there)
+                : "r"(shared_address(inputs + i * 4 * C::COLUMNS)),
+                  "r"(unsigned(lane < 4 * C::COLUMNS))
                 : "memory");
         }
     }
@@ -54,8 +53,7 @@ template <class C>
 struct Products {
     using T = typename C::T;
     Fragments<C> fragments;
-    float sums[C::BLOCKS][2][4] = {};
-    float totals[C::BLOCKS][4] = {};
+    float sums[2][4] = {}, totals[4] = {};
     unsigned bits;
 
     __device__ explicit Products(unsigned bits) : bits(bits) {
@@ -80,26 +78,20 @@ struct Products {
 #pragma unroll
                 for (int i = 0; i < 4; i += 2) {
                     unsigned of[4] = {a[0][i], a[1][i], a[0][i + 1], a[1][i + 1]};
-#pragma unroll
-                    for (int block = 0; block < C::BLOCKS; ++block)
-                        mma<T>(sums[block][i / 2], of, &f.x[n][v][block][i]);
+                    mma<T>(sums[i / 2], of, &f.x[n][v][i]);
                 }
             }
-        if constexpr (!C::GROUPED) return;
-        // The chunks of a warp are a group.
-        static_assert(!C::GROUPED || C::GROUPS == WARPS, "a group of each warp");
+        if constexpr (C::GROUPED) {
+            static_assert(C::GROUPS == WARPS, "the chunks of a warp are a group");
 #pragma unroll
-        for (int i = 0; i < 4 * C::BLOCKS; ++i) {
-            float (&of)[2][4] = sums[i / 4];
-            float scale = Fragments<C>::template scales<1>(piece, c_row(i % 4))[0];
-            totals[i / 4][i % 4] += scale * (of[0][i % 4] + of[1][i % 4]);
-            of[0][i % 4] = of[1][i % 4] = 0;
+            for (int i = 0; i < 4; ++i) {
+                float scale = Fragments<C>::template scales<1>(piece, c_row(i))[0];
+                totals[i] += scale * (sums[0][i] + sums[1][i]);
+                sums[0][i] = sums[1][i] = 0;
+            }
         }
     }
-    __device__ float total(int i) const {
-        if constexpr (C::GROUPED) return totals[i / 4][i % 4];
-        return sums[i / 4][0][i % 4] + sums[i / 4][1][i % 4];
-    }
+    __device__ float total(int i) const { return C::GROUPED ? totals[i] : sums[0][i] + sums[1][i]; }
 };
 
 // The bits of a float to which integers below 2^22 may be added: 1.5 * 2^23.
@@ -111,64 +103,57 @@ constexpr float FLOAT_VALUE = 12582912;
 template <class C>
 struct IntegerProducts {
     Fragments<C> fragments;
-    int sums[C::BLOCKS][4] = {};
-    float totals[C::BLOCKS][4] = {};
+    int sums[4] = {};
+    float totals[4] = {};
 
     __device__ explicit IntegerProducts(unsigned) {}
     // Adds the products of a chunk.
-    __device__ void add_chunk(int (&to)[C::BLOCKS][4], int n) {
-        const Fragments<C>& f = fragments;
+    __device__ void add_chunk(int (&to)[4], int n) {
+        const Vector<unsigned, 4>&low = fragments.low[n], &high = fragments.high[n];
+        if constexpr (C::BITS == 8)
 #pragma unroll
-        for (int i = 0; i < 4; i += C::BITS / 4) {
-            unsigned a[4];
-            if constexpr (C::BITS == 8)
-                a[0] = f.low[n][i], a[1] = f.high[n][i], a[2] = f.low[n][i + 1],
-                a[3] = f.high[n][i + 1];
-            else {
+            for (int i = 0; i < 4; i += 2) {
+                unsigned a[4] = {low[i], high[i], low[i + 1], high[i + 1]};
+                mma_int8(to, a, &fragments.x[n][0][i]);
+            }
+        else
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
                 // Bytes of the first, third, ... weight of eight, then of the others.
                 constexpr unsigned FOUR = 0x0f0f0f0f;
-                a[0] = f.low[n][i] & FOUR, a[1] = f.high[n][i] & FOUR;
-                a[2] = f.low[n][i] >> 4 & FOUR, a[3] = f.high[n][i] >> 4 & FOUR;
+                unsigned a[4] = {low[i] & FOUR, high[i] & FOUR, low[i] >> 4 & FOUR,
+                                 high[i] >> 4 & FOUR};
+                mma_int8(to, a, &fragments.x[n][i / 2][i % 2 * 2]);
             }
-            constexpr int OF_VECTOR = C::BITS / 4 == 2 ? 4 : 2;  // words of a vector of x
-            int vector = C::BITS == 8 ? 0 : i / OF_VECTOR, word = C::BITS == 8 ? i : i % 2 * 2;
-#pragma unroll
-            for (int block = 0; block < C::BLOCKS; ++block)
-                mma_int8(to[block], a, &f.x[n][vector][block][word]);
-        }
     }
     // Adds the products of a piece; `offsets` are what each chunk of it has too much, negative.
     __device__ void add(const unsigned char* piece, const Vector<unsigned, 4>* inputs,
                         const int* offsets) {
         constexpr int EACH = Fragments<C>::EACH, GROUPS = C::GROUPED ? C::GROUPS / WARPS : 1;
+        constexpr int CHUNKS_EACH = EACH / GROUPS;
         fragments.read(piece, inputs);
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
-            int found[C::BLOCKS][4];
+            int found[4], first = group * CHUNKS_EACH;
 #pragma unroll
-            for (int i = 0; i < 4 * C::BLOCKS; ++i) {
-                int& to = found[i / 4][i % 4];
-                to = C::GROUPED ? FLOAT_BITS : sums[i / 4][i % 4];
-                int column = min(i / 4 * 8 + c_column(i % 4), C::COLUMNS - 1);
+            for (int i = 0; i < 4; ++i) {
+                found[i] = C::GROUPED ? FLOAT_BITS : sums[i];
                 if constexpr (C::BITS == 4)
 #pragma unroll
-                    for (int n = group * EACH / GROUPS; n < (group + 1) * EACH / GROUPS; ++n)
-                        to += offsets[(warp_index() * EACH + n) * C::COLUMNS + column];
+                    for (int n = first; n < first + CHUNKS_EACH; ++n)
+                        found[i] += offsets[(warp_index() * EACH + n) * C::COLUMNS +
+                                            min(c_column(i), C::COLUMNS - 1)];
             }
 #pragma unroll
-            for (int n = group * EACH / GROUPS; n < (group + 1) * EACH / GROUPS; ++n)
-                add_chunk(found, n);
+            for (int n = first; n < first + CHUNKS_EACH; ++n) add_chunk(found, n);
 #pragma unroll
-            for (int i = 0; i < 4 * C::BLOCKS; ++i) {
-                int of = found[i / 4][i % 4];
+            for (int i = 0; i < 4; ++i) {
                 if constexpr (C::GROUPED) {
-                    auto scale = Fragments<C>::template scales<GROUPS>(piece, c_row(i % 4));
-                    totals[i / 4][i % 4] += scale[group] * (__int_as_float(of) - FLOAT_VALUE);
-                } else sums[i / 4][i % 4] = of;
+                    auto scale = Fragments<C>::template scales<GROUPS>(piece, c_row(i));
+                    totals[i] += scale[group] * (__int_as_float(found[i]) - FLOAT_VALUE);
+                } else sums[i] = found[i];
             }
         }
     }
-    __device__ float total(int i) const {
-        return C::GROUPED ? totals[i / 4][i % 4] : float(sums[i / 4][i % 4]);
-    }
+    __device__ float total(int i) const { return C::GROUPED ? totals[i] : float(sums[i]); }
 };

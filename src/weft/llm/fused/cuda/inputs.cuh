@@ -16,10 +16,12 @@ __device__ Vector<unsigned, 4>& place_of(const Shared<C>& shared, int token, int
     return shared.inputs()[at];
 }
 
-// Returns a power of two that makes integers below 2^22 of numbers up to `most`.
+// Returns a power of two that makes integers below 2^22 of numbers up to `most`, which are not all
+// smaller than normal ones; not a number where one of them is none, or infinite: results are that.
 __device__ inline float to_integers(float most) {
-    int exponent = __float_as_int(most) >> 23;
-    return exponent == 0 || exponent == 255 ? 1 : __int_as_float((127 + 21 + 127 - exponent) << 23);
+    int exponent = max(__float_as_int(most) >> 23, 22);
+    if (exponent >= 255) return __int_as_float(0x7fffffff);
+    return __int_as_float((127 + 21 + 127 - exponent) << 23);
 }
 
 // Stores eight elements of a token, times `factor`, as integers of PLANES bytes, and what the
@@ -77,7 +79,7 @@ __device__ Found join_found(Found own) {
 #pragma unroll
     for (int i = 0; i < SHARE; ++i) {
         Found of = slots[warp_index() / SHARE * SHARE + i];
-        all = {all.squares + of.squares, fmaxf(all.most, of.most)};
+        all = {all.squares + of.squares, max_nan(all.most, of.most)};
     }
     return all;
 }
@@ -87,7 +89,7 @@ __device__ Found join_found(Found own) {
 template <class C>
 __device__ void take_normed(const Shared<C>& shared, const float* x, Turns<C>& turns) {
     using T = typename C::T;
-    constexpr int EACH = THREADS / C::TOKENS, MOST = C::TOKENS == 1 ? 4 : 8;
+    constexpr int EACH = THREADS / C::TOKENS, MOST = 4 * C::TOKENS;
     int token = threadIdx.x / EACH, thread = threadIdx.x % EACH, width = shared.p.width;
     const float* from = x + token * width;
     float values[MOST][8];
@@ -114,7 +116,7 @@ __device__ void take_normed(const Shared<C>& shared, const float* x, Turns<C>& t
         for (int i = 0; i < 8; ++i) {
             found.squares += values[v][i] * values[v][i];
             values[v][i] *= unpack<T>(w[i / 2], i);
-            found.most = fmaxf(found.most, fabsf(values[v][i]));
+            found.most = max_nan(found.most, fabsf(values[v][i]));
         }
     }
     shared.release(turns.ring);
@@ -161,7 +163,7 @@ __device__ void take_plain(const Shared<C>& shared, const typename C::T* x, int 
         auto look = [&](const Vector<unsigned, 4>& words) {
 #pragma unroll
             for (int i = 0; i < 8; ++i)
-                found.most = fmaxf(found.most, fabsf(unpack<T>(words[i / 2], i)));
+                found.most = max_nan(found.most, fabsf(unpack<T>(words[i / 2], i)));
         };
 #pragma unroll
         for (int v = 0; v < MOST; ++v) kept[v] = read((v * EACH + thread) * 8);

@@ -46,7 +46,7 @@ struct Select<false, A, B> {
 
 // BITS     of a weight; F is the format of those of 4 and 8
 // GROUPED  SCALED weights of a row share a scale; else a row has one
-// TOKENS   of the step: 1, 2 or 4
+// TOKENS   of the step: 1 or 2
 // SIZE     elements of a head
 // SHARING  heads of queries that share keys
 template <class T_, int BITS_, Weights F_, bool GROUPED_, int TOKENS_, int SIZE_, int SHARING_,
@@ -60,7 +60,7 @@ struct Config {
     static constexpr int BITS = BITS_, TOKENS = TOKENS_, SIZE = SIZE_, SHARING = SHARING_;
     // Tokens for integers are integers of PLANES bytes, which are columns of products.
     static constexpr int PLANES = INTEGER ? 3 : 1, COLUMNS = TOKENS * PLANES;
-    static constexpr int BLOCKS = (COLUMNS + 7) / 8;
+    static_assert(COLUMNS <= 8, "the columns of one product");
     // A chunk is 64 bytes of each row: CHUNK weights, whose tokens are VECTORS of 16 bytes of a
     // lane.
     static constexpr int CHUNK = 512 / BITS, DEEP = PIECE * 8 / BITS;

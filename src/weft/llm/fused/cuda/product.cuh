@@ -124,11 +124,9 @@ __device__ void multiply(const Product<C>& w, const Shared<C>& shared,
         float* shares = shared.shares(turns.shares);
         shared.shared_sums->wait_empty(turns.shares);
 #pragma unroll
-        for (int i = 0; i < 4 * C::BLOCKS; ++i) {
-            int column = i / 4 * 8 + c_column(i % 4);
-            if (column < C::COLUMNS)
-                shares[warp * SHARE + column * ROWS + c_row(i % 4)] = products.total(i);
-        }
+        for (int i = 0; i < 4; ++i)
+            if (c_column(i) < C::COLUMNS)
+                shares[warp * SHARE + c_column(i) * ROWS + c_row(i)] = products.total(i);
         __syncwarp();
         if (lane_index() == 0) shared.shared_sums->full[turns.shares.stage].arrive();
         if (finishes) {
