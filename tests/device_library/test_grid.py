@@ -22,6 +22,19 @@ def test_blocks_meet(blocks: int) -> None:
     assert not counters.any()
 
 
+def test_blocks_meet_again_and_again() -> None:
+    """Each turn sees what all blocks wrote before it, in a second launch as well."""
+    x, turns = random(2).integers(-9, 9, 5).astype(np.int32), 6
+    y, found = np.zeros((5, turns), np.int32), np.zeros((turns, 5), np.int32)
+    counter = np.zeros(1, np.int32)
+    for launch in (1, 2):
+        run("grid", "turns", (5, 64), x * launch, y, found, counter, turns)
+        np.testing.assert_array_equal(
+            y, x.sum() * launch * np.arange(1, turns + 1)[None].repeat(5, 0)
+        )
+        assert not counter.any()
+
+
 def test_more_blocks_than_run_at_once_are_refused() -> None:
     x = np.zeros(1, np.int32)
     with pytest.raises(weft.LaunchError, match="too many blocks for a cooperative launch"):

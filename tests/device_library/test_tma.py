@@ -51,3 +51,11 @@ def test_pixels_of_a_window() -> None:
     weft.synchronize()
     want = np.pad(images, ((0, 0), (0, 1), (0, 1), (0, 0)))[:, 1:, 1:]
     np.testing.assert_array_equal(current.read(y), want)
+
+
+def test_bytes_without_a_map() -> None:
+    x, y = current.array(np.arange(320, dtype=np.uint8)), current.array(np.zeros(320, np.uint8))
+    kernel("plain_bytes")[1, 64, 320](x, y, 304)
+    weft.synchronize()
+    want = np.where(np.arange(320) < 304, current.read(x), 0)
+    np.testing.assert_array_equal(current.read(y), want)

@@ -50,6 +50,9 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
     Linear(in_features=32, out_features=32, bias=False, int8, group=channel)
     """
 
+    is_weight_only = True
+    """Only the weight has few bits; the layer computes in the dtype of its input."""
+
     def __init__(
         self,
         quantised: Quantised,
@@ -164,6 +167,8 @@ class DynamicLinear(Linear):
     >>> print(layer(torch.ones(1, 32)).sum().item())
     32.0
     """
+
+    is_weight_only = False
 
     def _product(self, x: torch.Tensor, constant: bool) -> torch.Tensor:
         return products.dynamic(x, self.quantised, self.bias)

@@ -67,3 +67,17 @@ __global__ void pixels(const __grid_constant__ TensorMap x, float* y, int count,
     full.wait(0);
     for (int i = threadIdx.x; i < count; i += blockDim.x) y[i] = seen[i];
 }
+
+// y = `bytes` bytes of x.
+__global__ void plain_bytes(const unsigned char* x, unsigned char* y, int bytes) {
+    extern __shared__ __align__(128) unsigned char tile[];
+    __shared__ Barrier full;
+    if (threadIdx.x == 0) {
+        full.init(1), publish_barriers();
+        full.arrive_expecting(bytes);
+        load_bytes(shared_address(tile), x, full, bytes);
+    }
+    __syncthreads();
+    full.wait(0);
+    for (int i = threadIdx.x; i < bytes; i += blockDim.x) y[i] = tile[i];
+}

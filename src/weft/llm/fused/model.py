@@ -11,8 +11,6 @@ from weft.device.tensor_map_layout import MAP_BYTES
 from weft.kernels.tensor_map import tensor_map
 from weft.llm.decoder import Decoder
 from weft.nn.layers import CLASSES
-from weft.quant.layers import DynamicLinear
-from weft.quant.layers import Linear as QuantisedLinear
 
 SCALED = 128
 """Weights that share a scale, if those of a row do not share one."""
@@ -47,10 +45,11 @@ QUANTISED = {"int4": ("INT4", 4), "int8": ("INT8", 8), "e4m3": ("E4M3", 8), "e5m
 
 def form_of(layer: Any, dtype: torch.dtype) -> Form | None:
     """The form of a layer's weight; None for one that the kernel does not read."""
-    if type(layer) is CLASSES["Linear"]:
+    is_plain = type(layer) is CLASSES["Linear"]
+    if is_plain:
         whole = layer.weight.dtype is dtype and layer.weight.is_contiguous()
         return PLAIN if whole and _has_parts(layer.weight) else None
-    if not isinstance(layer, QuantisedLinear) or isinstance(layer, DynamicLinear):
+    if not getattr(layer, "is_weight_only", False):
         return None
     plain = (layer.multiplier, layer.columns, layer.zero) == (None, None, None)
     fits = plain and layer.scale.dtype is torch.float32 and layer.scale.is_contiguous()
@@ -143,4 +142,5 @@ def _map(tensor: Any, box: tuple[int, ...]) -> bytes:
 
 
 def _has_parts(weight: torch.Tensor) -> bool:
-    return weight.shape[1] * weight.element_size() % PART == 0 and weight.data_ptr() % 16 == 0
+    row = int(weight.shape[1]) * int(weight.element_size())
+    return row % PART == 0 and int(weight.data_ptr()) % 16 == 0

@@ -54,11 +54,12 @@ def digest() -> str:
 
 
 def sources() -> dict[str, Path]:
-    """Every CUDA source of the library and of the optimisers, by the name that `kernel` takes, and
-    every header of the device library, by the name that sources include."""
+    """Every CUDA source of the library, the optimisers and the decoder, by the name that `kernel`
+    takes, and every header of the device library, by the name that sources include."""
     library = Path(headers.DEVICE_LIBRARY)
     found = {p.relative_to(library).as_posix(): p for p in sorted(library.rglob("*.cuh"))}
-    for cuda in sorted([*HOME.rglob("cuda"), HOME.parent / "optim" / "cuda"]):
+    others = [HOME.parent / folder / "cuda" for folder in ("optim", "llm/fused")]
+    for cuda in sorted([*HOME.rglob("cuda"), *others]):
         home = Path(os.path.relpath(cuda.parent, FAMILIES)).as_posix()
         found |= {f"{home}/{p.name}": p for p in sorted(cuda.glob("*.cu*"))}
     return found
