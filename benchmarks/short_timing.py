@@ -1,4 +1,4 @@
-"""What short_kernels.py and short_calls.py share: contenders of calls, timed in CUDA graphs."""
+"""Contenders of calls, timed in CUDA graphs: short_kernels.py and short_calls.py share them."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ WEFT_BOX(5, "%3, %4, %5, %6, %7", "r"(x), "r"(y), "r"(z), "r"(u), "r"(v))
 #undef WEFT_SOONER_4
 #undef WEFT_SOONER_5
 
-// Starts a copy of neighbouring bytes to the address `shared`; they arrive at `full`. Both addresses
-// and `bytes` are multiples of 16.
+// Starts a copy of neighbouring bytes to the address `shared`; they arrive at `full`. Both
+// addresses and `bytes` are multiples of 16.
 __device__ inline void load_bytes(unsigned shared, const void* global, Barrier& full, int bytes) {
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::

@@ -22,7 +22,7 @@ QUARTER = 4
 
 @dataclass(frozen=True)
 class Form:
-    """What all products of a step have in common.
+    """The format that all products of a step have in common.
 
     name     of weft/dequantise.cuh; of weights of 16 bits it does not matter
     bits     of a weight

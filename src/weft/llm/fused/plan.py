@@ -33,7 +33,7 @@ STATIC = 1024
 LEAST_KEYS = 32
 """Keys that are worth a block."""
 MAGIC = {torch.float16: 0x64006400, torch.bfloat16: 0x43004300}
-"""Of weft/dequantise.cuh."""
+"""MAGIC of weft/dequantise.cuh."""
 
 
 @dataclass(frozen=True)

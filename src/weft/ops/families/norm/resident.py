@@ -43,7 +43,7 @@ class Resident:
 
     @property
     def meeting(self) -> str:
-        """How blocks meet: see Meeting of resident.cuh."""
+        """A way in which blocks meet: see Meeting of resident.cuh."""
         return "ALONE" if self.parts == 1 else "CLUSTER" if self.cluster else "GRID"
 
     @property
