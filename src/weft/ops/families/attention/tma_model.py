@@ -26,7 +26,7 @@ MASK_STAGES = 2
 FIXED = 3.5e-6
 """Seconds of a kernel beside its launch, its items and its memory traffic."""
 UNIT_OVERHEAD = 1.8e-6
-"""Seconds of a unit beside its products, where its tile has no other."""
+"""Seconds of a unit beside its products."""
 ITEM_OVERHEAD = 0.5e-6
 """Seconds of an item beside its units."""
 SPLIT_OVERHEAD = 6e-6
@@ -45,9 +45,6 @@ class TmaTile(NamedTuple):
     bare       not for these calls: it was not timed with a mask
     start      seconds of an item until its first keys are there, where they do not stay
     blocks     of an SM
-    unit       seconds of a unit beside its products
-    ahead      scores are computed beside the exponentials of the tile before; for calls without a
-               mask
     """
 
     warpgroups: int
@@ -62,8 +59,6 @@ class TmaTile(NamedTuple):
     bare: bool = False
     start: float = 0.0
     blocks: int = 1
-    unit: float = UNIT_OVERHEAD
-    ahead: bool = False
 
     @property
     def threads(self) -> int:
@@ -125,13 +120,13 @@ def time(tile: TmaTile, work: WorkDivision, p: Problem, gpu: Target) -> float:
     follows = rounds > 1 and (work.units <= tile.warpgroups or 2 * steps <= tile.stages)
     units = work.units / tile.warpgroups if follows else whole
     start = ITEM_OVERHEAD + (tile.start if cdiv(p.keys, tile.keys) > tile.stages else 0.0)
-    longest = start + max(1, units) * (tile.unit + steps * step)
+    longest = start + max(1, units) * (UNIT_OVERHEAD + steps * step)
     busy = rounds * longest
     if p.share < 1:
         # The last tile of a unit is seen in part, and its first row sees less than its last one.
         seen = p.share * p.keys / tile.keys / work.parts + 0.5
         seen = min(steps, seen + work.rows / work.pack / tile.keys / 2)
-        mean = start + max(1, units) * (tile.unit + seen * step)
+        mean = start + max(1, units) * (UNIT_OVERHEAD + seen * step)
         busy = max(min(busy, longest), items / (gpu.sms * tile.blocks) * mean)
     split = SPLIT_OVERHEAD if work.parts > 1 else 0.0
     joining = split + model.joining_time(p, UNIT, items, work.parts)
