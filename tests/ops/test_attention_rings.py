@@ -37,6 +37,7 @@ def all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward, "LISTED", 1000)
     monkeypatch.setattr(ring_model, "TILES", (small, large))
     monkeypatch.setattr(ring_model, "LEAST", 0)
+    monkeypatch.setattr(ring_model, "MOST_ROWS", 20)
 
 
 @pytest.mark.parametrize("subject", CALLS)
@@ -74,7 +75,7 @@ def test_values_behind_the_last_key_are_not_read() -> None:
 
 
 def test_where_they_are_candidates() -> None:
-    """Not in pages, with dropout or for other heads."""
+    """Not in pages, with dropout, for other heads or with many queries."""
 
     def named(*shape: int, dtype: Any = HALF) -> bool:
         x = torch.empty(*shape, dtype=dtype)
@@ -82,6 +83,7 @@ def test_where_they_are_candidates() -> None:
         return any("rings" in c.name for c in (choice.used, *choice.others))
 
     assert named(1, 1, 5, 128) and named(1, 1, 5, 64, dtype=BFLOAT)
+    assert named(1, 1, 20, 64) and not named(1, 1, 21, 64)
     assert not named(1, 1, 5, 96) and not named(1, 1, 5, 64, dtype=torch.float32)
 
 

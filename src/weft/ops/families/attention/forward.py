@@ -104,6 +104,8 @@ def _rings(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     dense = job.pages is None and p.starts[0] is None
     if gpu.capability != tma.CAPABILITY or p.head not in ring_model.HEADS or not dense:
         return []
+    if p.rows * pack > ring_model.MOST_ROWS:
+        return []
     if p.drop or p.mask == EXPRESSION or model.traffic(p, gpu) * gpu.bandwidth < ring_model.LEAST:
         return []
     return _of_tiles(job, ring_model.TILES, pack, gpu, _plan_rings)
