@@ -100,8 +100,7 @@ def _plan(
     p, (rows, keys) = job.problem, _sizes(job)
     split = work.parts > 1
     shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask)
-    # A slot that waits for its results to be stored delays the keys of the next item.
-    soon = work.units <= tile.warpgroups or p.keys <= tile.keys
+    soon = tma_model.stored_soon(tile, work, p)
     boxes = tile.slots > 1 and not (split or tile.registers) and soon and _whole_vectors(p)
     kinds = (work.masks, split, work.pack, tile.in_turns, tile.registers, boxes, tile.blocks)
     words = source.template("attend", source.ctype(p.dtype), *shape, *kinds)
