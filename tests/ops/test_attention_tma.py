@@ -24,6 +24,7 @@ from weft.ops.families.attention.tma_model import TmaTile  # noqa: E402
 DTYPE = torch.bfloat16
 HEAD = 80  # two slabs of columns, the second one in part
 TILE = TmaTile(warpgroups=2, keys=16, stages=2, slots=2, reach=1.0)
+TILES = tma_model.TILES
 
 
 @pytest.fixture(autouse=True)
@@ -285,3 +286,19 @@ def test_only_on_hopper(change: dict[str, Any], chosen: bool) -> None:
     target = dataclasses.replace(request.target, **{"real": True, **change})
     made = forward.candidates(dataclasses.replace(request, target=target), False, False)
     assert any("TMA" in c.name for c in made) == chosen
+
+
+RECORDED = {
+    "bert-base": (64, 512, torch.bfloat16, "3 x 112, TMA"),
+    "wav2vec2-base": (32, 249, torch.float16, "2 x 128, TMA"),
+    "vit with 577 tokens": (64, 577, torch.bfloat16, "3 x 112, TMA"),
+}
+
+
+@pytest.mark.parametrize("call", RECORDED)
+def test_the_fastest_recorded_tile_is_chosen(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are in benchmarks/records/attention_tiles.jsonl."""
+    monkeypatch.setattr(tma_model, "TILES", TILES)
+    batch, rows, dtype, name = RECORDED[call]
+    x = torch.empty(batch, rows, 12, 64, dtype=dtype).transpose(1, 2)
+    assert weft.ops.explain(weft.ops.attention, x, x, x).choice.used.name == name
