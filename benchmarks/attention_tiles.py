@@ -33,11 +33,9 @@ SESSION = Session("attention_tiles", 85.0)
 
 
 def tile(
-    w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int = 0, blocks: int = 1,
-    ahead: int = 0,
-) -> TmaTile:  # fmt: skip
-    kinds = {"in_turns": bool(turns), "registers": bool(held), "ahead": bool(ahead)}
-    return TmaTile(w, keys, stages, slots, 1.0, blocks=blocks, **kinds)
+    w: int, keys: int, stages: int, slots: int, turns: int = 0, held: int = 0, blocks: int = 1
+) -> TmaTile:
+    return TmaTile(w, keys, stages, slots, 1.0, bool(turns), bool(held), blocks=blocks)
 
 
 DIRECT = 8
@@ -73,22 +71,7 @@ NARROW = [tile(3, 128, 2, 2), tile(2, 128, 3, 2), tile(3, 112, 4, 2), *THREE]
 SHORT = [tile(3, 112, 4, 2), tile(2, 112, 4, 2), tile(1, 112, 2, 2, blocks=2), *THREE]
 DECODE = [tile(1, 64, 5, 2)]
 CROSS = [tile(3, 80, 2, 2), tile(1, 80, 2, 2, blocks=2), tile(1, 80, 1, 2, blocks=3)]
-AHEAD = [
-    tile(3, 112, 4, 2), tile(2, 128, 3, 2), tile(2, 128, 4, 4, ahead=1),
-    tile(2, 112, 4, 4, ahead=1), tile(3, 64, 4, 4, ahead=1), tile(1, 128, 2, 4, blocks=2, ahead=1),
-]  # fmt: skip
-AHEAD_WIDE = [
-    tile(2, 128, 2, 1, held=1), tile(3, 80, 3, 1), tile(2, 96, 2, 2, ahead=1),
-    tile(2, 80, 2, 4, ahead=1),
-]  # fmt: skip
 CONTESTS = [
-    Contest(Shape("ahead bert-base 64x512", 64, 12, 12, 512, 512, 64), AHEAD),
-    Contest(Shape("ahead wav2vec2-base 32x249", 32, 12, 12, 249, 249, 64, dtype=F16), AHEAD),
-    Contest(Shape("ahead gpt2-medium 64x512", 64, 16, 16, 512, 512, 64, True, dtype=F16), AHEAD),
-    Contest(Shape("ahead vit 64x197", 64, 12, 12, 197, 197, 64), AHEAD),
-    Contest(Shape("ahead vit 64x577", 64, 12, 12, 577, 577, 64), AHEAD),
-    Contest(Shape("ahead long d64", 4, 32, 32, 4096, 4096, 64), AHEAD),
-    Contest(Shape("ahead long d128", 4, 16, 16, 4096, 4096, 128), AHEAD_WIDE),
     Contest(Shape("short vit 16x197", 16, 12, 12, 197, 197, 64), SHORT, 2),
     Contest(Shape("short vit 64x197", 64, 12, 12, 197, 197, 64), SHORT, 1),
     Contest(Shape("short deit 16x197", 16, 6, 6, 197, 197, 64), SHORT, 2),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa: E402
 
 import weft  # noqa: E402
-from few_queries import BFLOAT, HALF, before_infinity, called, in_pages, masked  # noqa: E402
+from candidates import by  # noqa: E402
+from few_queries import BFLOAT, HALF, before_infinity, called, close, drawn, masked  # noqa: E402
 from weft.ops.families.attention import forward  # noqa: E402
 
 CALLS = {
@@ -46,15 +50,41 @@ def test_values_behind_the_last_key_are_not_read() -> None:
 
 @pytest.mark.parametrize(("head", "size"), [(128, 16), (64, 96), (64, 150)])
 def test_pages(head: int, size: int) -> None:
+    """Pages in an order that is not theirs, sequences of different lengths, one without keys.
+
+    What follows the last key is not a number. A page of 150 keys has a whole sequence, and no whole
+    steps.
+    """
+    lengths = torch.tensor([150, 0, 17], dtype=torch.int32)
+    most = -(-150 // size)
+    order = torch.tensor([(7 * i + 3) % (3 * most) for i in range(3 * most)])
+    table = order.view(3, most).int()
+    key, value = (drawn(3 * most, size, 2, head, seed=n) for n in (1, 2))
+    for pages, length in zip(table.long(), lengths.tolist(), strict=True):
+        for x in (key, value):
+            x[pages] = without_rest(x[pages], length)
+    q = drawn(3, 4, 1, head, seed=3)
     with weft.sanitize():
-        in_pages("4 warps, direct", head, size)
+        out = by("16 queries, 4 warps, direct", "attention_paged", q, key, value, table, lengths)
+    for i, length in enumerate(lengths.tolist()):
+        k, v = (x[table[i].long()].flatten(0, 1)[:length].transpose(0, 1) for x in (key, value))
+        if length:
+            close(out[i], by_torch(q[i].double(), k.double(), v.double(), enable_gqa=True))
+        else:
+            assert not out[i].any()
 
 
-def test_pages_are_chosen_for_whole_steps_only() -> None:
-    """A page of other sizes is read row by row."""
+def without_rest(pages: Any, length: int) -> Any:
+    rows = pages.flatten(0, 1)
+    rows[length:] = torch.nan
+    return rows.view(pages.shape)
+
+
+def test_pages_of_whole_steps_or_one_of_a_sequence() -> None:
+    """Several pages of other sizes are read row by row."""
     q, lengths = torch.empty(1, 1, 1, 128, dtype=HALF), torch.tensor([40], dtype=torch.int32)
-    table = torch.zeros(1, 4, dtype=torch.int32)
-    for size, direct in ((32, True), (24, False)):
+    for most, size, direct in ((4, 32, True), (4, 24, False), (1, 24, True)):
+        table = torch.zeros(1, most, dtype=torch.int32)
         key = torch.empty(4, size, 1, 128, dtype=HALF)
         choice = weft.ops.explain(weft.ops.attention_paged, q, key, key, table, lengths).choice
         assert any("direct" in c.name for c in (choice.used, *choice.others)) == direct

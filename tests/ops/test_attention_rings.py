@@ -11,16 +11,7 @@ torch = pytest.importorskip("torch")
 import weft  # noqa: E402
 from candidates import by  # noqa: E402
 from exact_attention import exact  # noqa: E402
-from few_queries import (  # noqa: E402
-    BFLOAT,
-    HALF,
-    before_infinity,
-    called,
-    close,
-    drawn,
-    in_pages,
-    masked,
-)  # fmt: skip
+from few_queries import BFLOAT, HALF, before_infinity, called, close, drawn, masked  # noqa: E402
 from weft.ops.families.attention import forward, ring_model  # noqa: E402
 from weft.ops.families.attention.ring_model import RingTile  # noqa: E402
 
@@ -46,7 +37,7 @@ def all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward, "LISTED", 1000)
     monkeypatch.setattr(ring_model, "TILES", (small, large))
     monkeypatch.setattr(ring_model, "LEAST", 0)
-    monkeypatch.setattr(ring_model, "PAGES", True)
+    monkeypatch.setattr(ring_model, "MOST_ROWS", 20)
 
 
 @pytest.mark.parametrize("subject", CALLS)
@@ -83,38 +74,8 @@ def test_values_behind_the_last_key_are_not_read() -> None:
     before_infinity(SMALL)
 
 
-PAGES = {
-    "a step of each": (SMALL, 64, 16),
-    "several steps of each": (LARGE, 128, 48),
-    "parts": (f"{SMALL}, keys in 2", 64, 32),
-    "a page of a sequence, of no whole steps": (SMALL, 64, 150),
-}
-
-
-@pytest.mark.parametrize("subject", PAGES)
-def test_pages(subject: str) -> None:
-    with weft.sanitize():
-        in_pages(*PAGES[subject])
-
-
-def test_scheduled_pages() -> None:
-    """The bits do not depend on the order of warps and copies."""
-    first = in_pages(*PAGES["parts"])
-    with weft.schedule("last"):
-        assert torch.equal(in_pages(*PAGES["parts"]), first)
-
-
-def test_pages_of_whole_steps_only() -> None:
-    q, lengths = torch.empty(1, 1, 1, 64, dtype=HALF), torch.tensor([40], dtype=torch.int32)
-    table = torch.zeros(1, 4, dtype=torch.int32)
-    for size, rings in ((32, True), (24, False)):
-        key = torch.empty(4, size, 1, 64, dtype=HALF)
-        choice = weft.ops.explain(weft.ops.attention_paged, q, key, key, table, lengths).choice
-        assert any("rings" in c.name for c in (choice.used, *choice.others)) == rings
-
-
 def test_where_they_are_candidates() -> None:
-    """Not with dropout or for other heads."""
+    """Not in pages, with dropout, for other heads or with many queries."""
 
     def named(*shape: int, dtype: Any = HALF) -> bool:
         x = torch.empty(*shape, dtype=dtype)
@@ -122,6 +83,7 @@ def test_where_they_are_candidates() -> None:
         return any("rings" in c.name for c in (choice.used, *choice.others))
 
     assert named(1, 1, 5, 128) and named(1, 1, 5, 64, dtype=BFLOAT)
+    assert named(1, 1, 20, 64) and not named(1, 1, 21, 64)
     assert not named(1, 1, 5, 96) and not named(1, 1, 5, 64, dtype=torch.float32)
 
 

@@ -24,6 +24,7 @@ from weft.ops.families.attention.tma_model import TmaTile  # noqa: E402
 DTYPE = torch.bfloat16
 HEAD = 80  # two slabs of columns, the second one in part
 TILE = TmaTile(warpgroups=2, keys=16, stages=2, slots=2, reach=1.0)
+TILES = tma_model.TILES
 
 
 @pytest.fixture(autouse=True)
@@ -130,54 +131,6 @@ CALLS = {
 def test_forward(call: str) -> None:
     rows, keys, heads, shared, options = CALLS[call]
     compare(operands(rows, keys, heads, shared), options)
-
-
-AHEAD = {
-    "a unit without rows": (130, 40, 1, 1, Options()),
-    "tiles that one warpgroup does not see": (200, 170, 2, 1, Options(causal=True)),
-    "tiles that two warpgroups do not see": (330, 330, 1, 1, Options(causal=True, sms=1)),
-    "rows that see no key": (150, 20, 2, 2, Options(causal=True, sms=1)),
-    "units of a tile": (200, 16, 2, 2, Options(sms=1)),
-    "units that share tiles": (330, 30, 1, 1, Options(kind=", 6 units", sms=1)),
-    "fewer units than warpgroups in an item": (150, 30, 3, 3, Options(sms=1, kind=", 3 units")),
-    "heads as rows of a unit": (5, 100, 4, 1, Options(kind=", 1 units")),
-    "heads that do not fill a unit": (11, 40, 7, 1, Options(causal=True, sms=1)),
-    "heads packed": (150, 150, 4, 1, Options(causal=True, kind=", 4 heads packed")),
-}
-
-
-@pytest.mark.parametrize("call", AHEAD)
-def test_scores_ahead(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores of the next tile are computed beside the exponentials of this one."""
-    rows, keys, heads, shared, options = AHEAD[call]
-    use(monkeypatch, TILE._replace(slots=4, ahead=True))
-    options = options._replace(kind=", ahead" + options.kind)
-    compare(operands(rows, keys, heads, shared), options)
-
-
-def test_scores_ahead_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order of all sums is that of the tile without it."""
-    tensors = operands(150, 150, 2, 1)
-    expected, logs = attend(*tensors, Options(causal=True))
-    use(monkeypatch, TILE._replace(slots=4, ahead=True))
-    out, lse = attend(*tensors, Options(causal=True, kind=", ahead"))
-    assert torch.equal(out, expected)
-    assert torch.equal(lse, logs)
-
-
-def test_scores_ahead_of_few_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results do not wait in a slot that the next unit needs."""
-    use(monkeypatch, TILE._replace(ahead=True))
-    compare(operands(300, 30, 2, 2), Options(sms=1, kind=", ahead"))
-
-
-@pytest.mark.parametrize("schedule", ["last", "random:1", "random:2"])
-def test_scores_ahead_scheduled(schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sanitizer sees no race, whatever the order of the warps is."""
-    use(monkeypatch, TILE._replace(slots=4, ahead=True))
-    with weft.schedule(schedule), weft.sanitize():
-        compare(operands(200, 40, 1, 1), Options(causal=True, sms=1, kind=", ahead"))
-        compare(operands(330, 30, 1, 1), Options(sms=1, kind=", ahead, 6 units"))
 
 
 KEYS_IN_2 = pytest.param(", keys in 2", marks=pytest.mark.slow)
@@ -333,3 +286,19 @@ def test_only_on_hopper(change: dict[str, Any], chosen: bool) -> None:
     target = dataclasses.replace(request.target, **{"real": True, **change})
     made = forward.candidates(dataclasses.replace(request, target=target), False, False)
     assert any("TMA" in c.name for c in made) == chosen
+
+
+RECORDED = {
+    "bert-base": (64, 512, torch.bfloat16, "3 x 112, TMA"),
+    "wav2vec2-base": (32, 249, torch.float16, "2 x 128, TMA"),
+    "vit with 577 tokens": (64, 577, torch.bfloat16, "3 x 112, TMA"),
+}
+
+
+@pytest.mark.parametrize("call", RECORDED)
+def test_the_fastest_recorded_tile_is_chosen(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are in benchmarks/records/attention_tiles.jsonl."""
+    monkeypatch.setattr(tma_model, "TILES", TILES)
+    batch, rows, dtype, name = RECORDED[call]
+    x = torch.empty(batch, rows, 12, 64, dtype=dtype).transpose(1, 2)
+    assert weft.ops.explain(weft.ops.attention, x, x, x).choice.used.name == name

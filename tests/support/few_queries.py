@@ -62,34 +62,3 @@ def before_infinity(tile: str) -> None:
     v[:, :, 33:] = torch.inf
     out = by(f"16 queries, {tile}", "attention", q, k[:, :, :33], v[:, :, :33])
     close(out, by_torch(q.double(), k[:, :, :33].double(), v[:, :, :33].double()))
-
-
-def in_pages(tile: str, head: int, size: int) -> Any:
-    """The result of a tile for pages of `size` keys.
-
-    Pages are in an order that is not theirs, sequences have different lengths, one has no keys, and
-    what follows the last key is not a number.
-    """
-    lengths = torch.tensor([150, 0, 17], dtype=torch.int32)
-    most = -(-150 // size)
-    order = torch.tensor([(7 * i + 3) % (3 * most) for i in range(3 * most)])
-    table = order.view(3, most).int()
-    key, value = (drawn(3 * most, size, 2, head, seed=n) for n in (1, 2))
-    for pages, length in zip(table.long(), lengths.tolist(), strict=True):
-        for x in (key, value):
-            x[pages] = _without_rest(x[pages], length)
-    q = drawn(3, 4, 1, head, seed=3)
-    out = by(f"16 queries, {tile}", "attention_paged", q, key, value, table, lengths)
-    for i, length in enumerate(lengths.tolist()):
-        k, v = (x[table[i].long()].flatten(0, 1)[:length].transpose(0, 1) for x in (key, value))
-        if length:
-            close(out[i], by_torch(q[i].double(), k.double(), v.double(), enable_gqa=True))
-        else:
-            assert not out[i].any()
-    return out
-
-
-def _without_rest(pages: Any, length: int) -> Any:
-    rows = pages.flatten(0, 1)
-    rows[length:] = torch.nan
-    return rows.view(pages.shape)

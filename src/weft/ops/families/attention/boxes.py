@@ -15,13 +15,12 @@ KINDS = {torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 def operand_map(
-    x: Operand, p: Problem, sizes: tuple[int, int, int], box: tuple[int, ...],
-    by_head: bool = False, pages: int = 0,
-) -> Map:  # fmt: skip
-    """The map of [elements, rows, heads, batch or pages], or with heads before rows."""
+    x: Operand, p: Problem, sizes: tuple[int, int, int], box: tuple[int, ...], by_head: bool = False
+) -> Map:
+    """The map of [elements, rows, heads, batch], or with heads before rows."""
     batch, head, row = x.strides
     strides = (head, row, batch) if by_head else (row, head, batch)
-    dims = (*sizes, pages or p.batch)
+    dims = (*sizes, p.batch)
     # A dimension of one element may have any stride.
     nbytes = tuple(
         p.dtype.itemsize * stride if size > 1 else 0

@@ -101,16 +101,14 @@ def _direct(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
 def _rings(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     """Candidates whose warps have rings of keys and values of their own."""
     p = job.problem
-    if gpu.capability != tma.CAPABILITY or p.head not in ring_model.HEADS:
+    dense = job.pages is None and p.starts[0] is None
+    if gpu.capability != tma.CAPABILITY or p.head not in ring_model.HEADS or not dense:
         return []
-    if p.starts[0] is not None or (job.pages is not None and not ring_model.PAGES):
+    if p.rows * pack > ring_model.MOST_ROWS:
         return []
-    few = model.traffic(p, gpu) * gpu.bandwidth < ring_model.LEAST
-    if few or p.drop or p.mask == EXPRESSION or job.is_quantised:
+    if p.drop or p.mask == EXPRESSION or model.traffic(p, gpu) * gpu.bandwidth < ring_model.LEAST:
         return []
-    pages = job.pages
-    tiles = [t for t in ring_model.TILES if pages is None or pages.has_steps_of(t.keys(p.head))]
-    return _of_tiles(job, tiles, pack, gpu, _plan_rings)
+    return _of_tiles(job, ring_model.TILES, pack, gpu, _plan_rings)
 
 
 def _of_tiles(
@@ -217,21 +215,16 @@ def _plan_rings(job: AttentionJob, tile: RingTile, grid: _Grid, gpu: Target) -> 
     p, keys = job.problem, tile.keys(job.problem.head)
     split = _split(tile, grid)
     words = (source.ctype(p.dtype), p.head, tile.warps, tile.stages, keys, p.mask, split)
-    entry = "rings" if job.pages is None else "rings_paged"
-    kernel = source.kernel("attention/rings.cu", source.template(entry, *words))
+    kernel = source.kernel("attention/rings.cu", source.template("rings", *words))
     shared, box = tile.shared(p.head, grid.parts), (SLAB, keys, 1, 1)
-    rows, pages = p.keys, 0
-    last: tuple[Argument, ...] = ()
-    if job.pages is not None:
-        rows, pages = job.pages.size, job.pages.pool
-        last = (p.starts[1], *job.pages.arguments)
+    heads = p.heads // p.group
     k, v = (
-        operand_map(x, p, (width, rows, p.heads // p.group), box, pages=pages)
+        operand_map(x, p, (width, p.keys, heads), box)
         for x, width in ((job.k, p.depth), (job.v, p.width))
     )
     given = (job.q.pointer, k, v, p.mask_pointer, job.out, job.lse)
     return _plan(
-        job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, last, tile.clustered, given
+        job, kernel, tile.queries, tile.warps * 32, shared, grid, gpu, (), tile.clustered, given
     )
 
 

@@ -19,12 +19,11 @@ class Quantised(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Keys and values in pages: the table, keys of a page, pages of a sequence and of the pool."""
+    """Keys and values in pages: the table of pages, the keys of a page, pages of a sequence."""
 
     table: Pointer
     size: int
     most: int
-    pool: int
     quantised: Quantised | None = None
 
     def has_steps_of(self, keys: int) -> bool:

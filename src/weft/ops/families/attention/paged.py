@@ -41,7 +41,7 @@ def candidates(request: Request) -> list[Candidate]:
     if key_scale is not None and value_scale is not None:
         strides = ((x.strides[0], x.strides[2], x.strides[1]) for x in (key_scale, value_scale))
         quantised = Quantised(Pointer(KEY_SCALE), Pointer(VALUE_SCALE), *strides)
-    pages = Pages(Pointer(TABLE), size, most, key.shape[0], quantised)
+    pages = Pages(Pointer(TABLE), size, most, quantised)
     out = Pointer(len(request.inputs))
     job = AttentionJob(p, operands.rows(QUERY, p), k, v, operands, out, None, pages)
     if 0 in (p.batch, p.heads, p.rows, p.width):

@@ -72,8 +72,8 @@ TILES = (
 """Tiles that calls take: the fastest of four that were timed."""
 HEADS = (64, 128)
 """Head sizes of these kernels: results of larger ones take most registers."""
-PAGES = False
-"""True if they are candidates for keys in pages, which were not timed on a GPU yet."""
+MOST_ROWS = model.SHARED_QUERIES
+"""Queries, with those of packed heads, up to which they are candidates: no others were timed."""
 LEAST = 16 << 20
 """Bytes of operands from which on they are candidates: the fewest that were timed."""
 

@@ -23,8 +23,6 @@ from weft.ops.families.attention.tma_model import UNIT, TmaTile, WorkDivision
 CAPABILITY = (9, 0)
 TICKETS = 2
 """Counters that blocks draw items from."""
-AHEAD_SLOTS = 4
-"""Slots of queries that units of one step need: two wait for their results to be stored."""
 MOST_PACKED = 8
 """Heads that are packed at most where there are as many queries as a unit has rows."""
 
@@ -42,13 +40,10 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
                 masks = tile.masks(p.head, work.parts, mask.dtype.itemsize)
             if tile.bare if masks else tile.masked:
                 continue
-            if tile.ahead and (p.mask or work.parts > 1):
-                continue
             work = work._replace(masks=masks)
             items = work.items(p) * work.parts
             name = f"{tile.warpgroups} x {tile.keys}, TMA"
             name += f", {tile.blocks} blocks" if tile.blocks > 1 else ""
-            name += ", ahead" if tile.ahead else ""
             name += f", {work.units} units" if work.units != tile.warpgroups else ""
             name += f", {work.pack} heads packed" if work.pack > 1 and p.rows >= UNIT else ""
             name += f", keys in {work.parts}" if work.parts > 1 else ""
@@ -105,12 +100,10 @@ def _plan(
     p, (rows, keys) = job.problem, _sizes(job)
     split = work.parts > 1
     shape = (p.head, tile.keys, tile.warpgroups, tile.stages, tile.slots, p.mask)
-    # A slot that waits for its results to be stored delays the keys of the next item.
-    soon = work.units <= tile.warpgroups or p.keys <= tile.keys
-    slots = tile.slots >= AHEAD_SLOTS if tile.ahead else tile.slots > 1 and soon
-    boxes = slots and not (split or tile.registers) and _whole_vectors(p)
+    soon = tma_model.stored_soon(tile, work, p)
+    boxes = tile.slots > 1 and not (split or tile.registers) and soon and _whole_vectors(p)
     kinds = (work.masks, split, work.pack, tile.in_turns, tile.registers, boxes, tile.blocks)
-    words = source.template("attend", source.ctype(p.dtype), *shape, *kinds, tile.ahead)
+    words = source.template("attend", source.ctype(p.dtype), *shape, *kinds)
     macros = Units.define() | job.expression.macros
     kernel = source.kernel("attention/tma_forward.cu", words, **macros)
     items, heads = work.items(p), p.heads // work.pack * p.batch

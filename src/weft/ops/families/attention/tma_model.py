@@ -26,9 +26,13 @@ MASK_STAGES = 2
 FIXED = 3.5e-6
 """Seconds of a kernel beside its launch, its items and its memory traffic."""
 UNIT_OVERHEAD = 1.8e-6
-"""Seconds of a unit beside its products, where its tile has no other."""
+"""Seconds of a unit beside its products."""
+OWN_STORE = 0.3e-6
+"""Seconds of a unit whose warps store its results, where TMA would store them too late."""
 ITEM_OVERHEAD = 0.5e-6
-"""Seconds of an item beside its units."""
+"""Seconds of an item beside its units, for heads of up to ITEM_HEAD elements."""
+ITEM_HEAD = 64
+"""Elements of a head from which on an item takes longer in proportion: its keys are more bytes."""
 SPLIT_OVERHEAD = 6e-6
 """Seconds of keys in parts beside `model.joining_time`."""
 
@@ -45,9 +49,6 @@ class TmaTile(NamedTuple):
     bare       not for these calls: it was not timed with a mask
     start      seconds of an item until its first keys are there, where they do not stay
     blocks     of an SM
-    unit       seconds of a unit beside its products
-    ahead      scores are computed beside the exponentials of the tile before; for calls without a
-               mask
     """
 
     warpgroups: int
@@ -62,8 +63,6 @@ class TmaTile(NamedTuple):
     bare: bool = False
     start: float = 0.0
     blocks: int = 1
-    unit: float = UNIT_OVERHEAD
-    ahead: bool = False
 
     @property
     def threads(self) -> int:
@@ -109,6 +108,23 @@ class WorkDivision(NamedTuple):
         return cdiv(p.rows * self.pack, self.rows * self.units)
 
 
+def stored_soon(tile: TmaTile, work: WorkDivision, p: Problem) -> bool:
+    """True if no slot of queries that waits for its results to be stored delays keys."""
+    return work.units <= tile.warpgroups or p.keys <= tile.keys
+
+
+def _busy_part(tile: TmaTile, work: WorkDivision, p: Problem, steps: int) -> float:
+    """The part of the time of an item, on average, that it delays the next one by.
+
+    A warpgroup without a unit in the last item of a head takes one of the next item, as far ahead
+    as the ring holds keys. Where keys stay in the ring or are masked, times show no such part.
+    """
+    if p.share < 1 or steps <= tile.stages:
+        return 1.0
+    units = cdiv(p.rows * work.pack, work.rows) / (work.in_head(p) * work.units)
+    return 1 - (1 - units) * tile.stages / steps
+
+
 def time(tile: TmaTile, work: WorkDivision, p: Problem, gpu: Target) -> float:
     """Modelled seconds: those of the SM with the most work, at least the memory traffic."""
     rate = 2 * gpu.tf32 / gpu.sms * tile.reach
@@ -124,14 +140,17 @@ def time(tile: TmaTile, work: WorkDivision, p: Problem, gpu: Target) -> float:
     # It waits if the rings do not hold the keys of two items.
     follows = rounds > 1 and (work.units <= tile.warpgroups or 2 * steps <= tile.stages)
     units = work.units / tile.warpgroups if follows else whole
-    start = ITEM_OVERHEAD + (tile.start if cdiv(p.keys, tile.keys) > tile.stages else 0.0)
-    longest = start + max(1, units) * (tile.unit + steps * step)
-    busy = rounds * longest
+    start = ITEM_OVERHEAD * max(1.0, p.head / ITEM_HEAD)
+    start += tile.start if cdiv(p.keys, tile.keys) > tile.stages else 0.0
+    unit = UNIT_OVERHEAD + (0.0 if stored_soon(tile, work, p) else OWN_STORE)
+    longest = start + max(1, units) * (unit + steps * step)
+    part = _busy_part(tile, work, p, steps) if follows else 1.0
+    busy = longest + (rounds - 1) * part * longest
     if p.share < 1:
         # The last tile of a unit is seen in part, and its first row sees less than its last one.
         seen = p.share * p.keys / tile.keys / work.parts + 0.5
         seen = min(steps, seen + work.rows / work.pack / tile.keys / 2)
-        mean = start + max(1, units) * (tile.unit + seen * step)
+        mean = start + max(1, units) * (unit + seen * step)
         busy = max(min(busy, longest), items / (gpu.sms * tile.blocks) * mean)
     split = SPLIT_OVERHEAD if work.parts > 1 else 0.0
     joining = split + model.joining_time(p, UNIT, items, work.parts)
@@ -152,10 +171,10 @@ TILES: dict[int, tuple[TmaTile, ...]] = {
     ),
     64: (
         TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.5, start=1.2e-6),
-        TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.475, start=0.1e-6, bare=True),
-        TmaTile(warpgroups=2, keys=128, stages=3, slots=2, reach=0.48, start=0.2e-6, bare=True),
+        TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.485, start=0.2e-6, bare=True),
+        TmaTile(warpgroups=2, keys=128, stages=3, slots=2, reach=0.485, start=0.2e-6, bare=True),
         TmaTile(
-            warpgroups=1, keys=64, stages=3, slots=2, reach=0.42, start=0.6e-6, bare=True, blocks=3
+            warpgroups=1, keys=64, stages=3, slots=2, reach=0.425, start=0.7e-6, bare=True, blocks=3
         ),
         TmaTile(
             warpgroups=1, keys=80, stages=2, slots=2, reach=0.395, start=0.2e-6, bare=True, blocks=3

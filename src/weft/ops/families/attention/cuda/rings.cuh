@@ -30,23 +30,11 @@ struct RingQueries {
     }
 };
 
-// Zeros the rows of a tile of ROWS rows from `first` on: other keys, of weight 0, may be infinite.
-template <int ROWS, int SLABS>
-__device__ void clear_rows(unsigned char* tile, int first) {
-    for (int i = first * 8 + lane_index(); i < ROWS * 8; i += 32)
-#pragma unroll
-        for (int slab = 0; slab < SLABS; ++slab)
-            *reinterpret_cast<uint4*>(tile + slab * slab_bytes(ROWS) + i * 16) = uint4();
-    __syncwarp();
-}
-
-// KEYS: of a step of a warp. A stage has their keys and values, each as slabs. PAGED: a page has
-// whole steps, and `lengths` are the keys of the sequences.
-template <class T, int HEAD, int WARPS, int STAGES, int KEYS, int MASK, int SPLIT, bool PAGED>
+// KEYS: of a step of a warp. A stage has their keys and values, each as slabs.
+template <class T, int HEAD, int WARPS, int STAGES, int KEYS, int MASK, int SPLIT>
 __device__ void attend_by_rings(const T* q, const TensorMap& k, const TensorMap& v,
                                 const void* mask, T* o, float* lse, float* partial, int* counters,
-                                const Problem& p, const int* lengths = nullptr,
-                                const Pages& pages = {}) {
+                                const Problem& p) {
     constexpr int BM = 16, SLAB = slab_bytes(KEYS), TILE = tile_bytes(KEYS, HEAD), STAGE = 2 * TILE;
     extern __shared__ __align__(16) float floats[];
     __shared__ Barrier full[WARPS][STAGES];
@@ -61,54 +49,31 @@ __device__ void attend_by_rings(const T* q, const TensorMap& k, const TensorMap&
     __syncwarp();
     Place at(p, (p.rows * p.pack + BM - 1) / BM, p.heads / p.pack);
     start_next_kernel();
-    if constexpr (PAGED) wait_for_kernels();
-    Span span(p, nullptr, lengths, at.batch);
+    Span span(p, nullptr, nullptr, at.batch);
     int rows = span.rows * p.pack, first = at.tile * BM, head = at.head * p.pack;
     auto row_of = [&](auto* base, const Strides& s) {
         return [=, &p](int r) { return base + s.at(at.batch, head + r % p.pack, r / p.pack); };
     };
     KeyTiles<BM, KEYS> steps(p, span, first, rows);
     if constexpr (SPLIT != WHOLE) steps.take(at.part, p.parts);
-    int end = steps.end, whole = MASK == FREE ? steps.whole : 0;
-    // The first pages do not wait for the length of the sequence, if all keys are seen.
-    int j = (MASK == FREE && SPLIT == WHOLE ? 0 : steps.begin) + warp;
+    int end = steps.end, whole = MASK == FREE ? steps.whole : 0, j = steps.begin + warp;
 
-    // The page of the next step to copy and its first key there, which are read a step before.
-    [[maybe_unused]] const int* table = pages.table + static_cast<long long>(at.batch) * pages.most;
-    [[maybe_unused]] int next_page = 0, next_row = 0;
-    auto find = [&](int step) {
-        if (!PAGED || lane || step * KEYS >= pages.most * pages.size) return;
-        next_row = step * KEYS;
-        next_page = table[next_row / pages.size], next_row %= pages.size;
-    };
     // Behind a shuffle, no copy divides again.
     int shared_head = shuffle(head / p.group, 0);
     auto copy = [&](int step, int stage) {
         if (lane || step >= end) return;
         mine[stage].arrive_expecting(STAGE);
         unsigned to = ring + stage * STAGE;
-        int row = step * KEYS, batch = at.batch;
-        if constexpr (PAGED) row = next_row, batch = next_page;
+        int row = step * KEYS;
 #pragma unroll
         for (int i = 0; i < TILE / SLAB; ++i) {
-            load_box(to + i * SLAB, k, mine[stage], i * 64, row, shared_head, batch);
-            load_box(to + TILE + i * SLAB, v, mine[stage], i * 64, row, shared_head, batch);
+            load_box(to + i * SLAB, k, mine[stage], i * 64, row, shared_head, at.batch);
+            load_box(to + TILE + i * SLAB, v, mine[stage], i * 64, row, shared_head, at.batch);
         }
     };
-    if constexpr (!PAGED) wait_for_kernels();
-    // All pages of the first steps are on the way before the first copy needs one.
-    int first_pages[PAGED ? STAGES : 1], first_rows[PAGED ? STAGES : 1];
+    wait_for_kernels();
 #pragma unroll
-    for (int i = 0; PAGED && i < STAGES; ++i) {
-        find(j + i * WARPS);
-        first_pages[i] = next_page, first_rows[i] = next_row;
-    }
-#pragma unroll
-    for (int i = 0; i < STAGES; ++i) {
-        if constexpr (PAGED) next_page = first_pages[i], next_row = first_rows[i];
-        copy(j + i * WARPS, i);
-    }
-    find(j + STAGES * WARPS);
+    for (int i = 0; i < STAGES; ++i) copy(j + i * WARPS, i);
     RingQueries<T, HEAD> queries;
     queries.read(first, rows, p.depth, row_of(q, p.q));
     Rows<T, 1, MASK> view(p, span, mask, at.batch, head, first, rows);
@@ -123,10 +88,6 @@ __device__ void attend_by_rings(const T* q, const TensorMap& k, const TensorMap&
     for (; j < end; j += WARPS, turn.next()) {
         unsigned keys = ring + turn.stage * STAGE, values = keys + TILE;
         mine[turn.stage].wait(turn.parity);
-        if (PAGED && span.keys < (j + 1) * KEYS)
-            clear_rows<KEYS, TILE / SLAB>(
-                reinterpret_cast<unsigned char*>(floats) + (values - shared_address(floats)),
-                span.keys - j * KEYS);
         float s[1][KEYS / 8][4] = {};
 #pragma unroll
         for (int i = 0; i < HEAD / 16; ++i)
@@ -155,7 +116,6 @@ __device__ void attend_by_rings(const T* q, const TensorMap& k, const TensorMap&
         }
         __syncwarp();  // all lanes have read the stage
         copy(j + STAGES * WARPS, turn.stage);
-        find(j + (STAGES + 1) * WARPS);
     }
     online.finish(result, scale);
 

@@ -167,13 +167,6 @@ struct Online {
     // Turns scores into weights relative to `most`, and adds them up.
     template <bool GUARDED, int N>
     __device__ void exponentials(float (&s)[M][N][4], float scale) {
-        exponents<GUARDED>(s, s, scale);
-        raise_two(s);
-    }
-
-    // Computes the exponents `x` of the weights; scores and exponents may be the same registers.
-    template <bool GUARDED, int N>
-    __device__ void exponents(float (&s)[M][N][4], float (&x)[M][N][4], float scale) const {
         float base[M][2];
 #pragma unroll
         for (int m = 0; m < M; ++m)
@@ -195,20 +188,9 @@ struct Online {
 #pragma unroll
             for (int n = 0; n < N; ++n)
 #pragma unroll
-                for (int i = 0; i < 4; ++i) x[m][n][i] = fmaf(s[m][n][i], scale, -base[m][i / 2]);
-    }
-
-    // Turns exponents into weights, and adds them up.
-    template <int N>
-    __device__ void raise_two(float (&x)[M][N][4]) {
-#pragma unroll
-        for (int m = 0; m < M; ++m)
-#pragma unroll
-            for (int n = 0; n < N; ++n)
-#pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    x[m][n][i] = exp2_approx(x[m][n][i]);
-                    sum[m][i / 2] += x[m][n][i];
+                    s[m][n][i] = exp2_approx(fmaf(s[m][n][i], scale, -base[m][i / 2]));
+                    sum[m][i / 2] += s[m][n][i];
                 }
     }
 

@@ -2,7 +2,7 @@
 #include "tma_forward.cuh"
 
 template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, int MASKS,
-          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS, bool AHEAD>
+          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS>
 __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), BLOCKS)
     attend(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
            const __grid_constant__ TensorMap v, const __grid_constant__ TensorMap mask_map,
@@ -12,6 +12,6 @@ __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), BLOCKS)
            const __grid_constant__ Units units EXPRESSION_PARAMETERS) {
     TAKE_EXPRESSION(mask);
     attend_units<T, HEAD, BN, WARPGROUPS, STAGES, SLOTS, MASK, MASKS, SPLIT, PACK, IN_TURNS,
-                 REGISTERS, BOXES, BLOCKS, AHEAD>(q, k, v, mask_map, out_map, mask, o, lse,
-                                                  starts_q, starts_k, partial, counters, p, units);
+                 REGISTERS, BOXES, BLOCKS>(q, k, v, mask_map, out_map, mask, o, lse, starts_q,
+                                           starts_k, partial, counters, p, units);
 }

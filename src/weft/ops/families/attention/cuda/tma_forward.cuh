@@ -13,7 +13,7 @@
 #include "results.cuh"
 #include "split.cuh"
 #include "tickets.cuh"
-#include "tma_ahead.cuh"
+#include "tma_items.cuh"
 #include "tma_mask.cuh"
 
 // PACK: heads that are rows of the same units. SLOTS: units of queries in shared memory for each
@@ -22,7 +22,7 @@
 // they are there. IN_TURNS: warpgroups issue their products one after another. BOXES: results are
 // stored by TMA, from the slot of their queries. BLOCKS: of an SM.
 template <class T, int HEAD, int BN, int WARPGROUPS, int STAGES, int SLOTS, int MASK, int MASKS,
-          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS, bool AHEAD>
+          bool SPLIT, int PACK, bool IN_TURNS, bool REGISTERS, bool BOXES, int BLOCKS>
 __device__ void attend_units(const TensorMap& q, const TensorMap& k, const TensorMap& v,
                              const TensorMap& mask_map, const TensorMap& out_map, const void* mask,
                              T* o, float* lse, const int* starts_q, const int* starts_k,
@@ -43,9 +43,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     __shared__ Item next_items[2];
     __shared__ int last_part[WARPGROUPS];
     [[maybe_unused]] __shared__ Stages<MASKS ? MASKS : 1> masks[MASKS ? WARPGROUPS : 1];
-    // Each warp's, with the unit whose product waits; AHEAD: with the last four units.
-    __shared__ Item waiting[TEAM][AHEAD ? 4 : 1];
-    [[maybe_unused]] __shared__ Cursor cursors[AHEAD ? TEAM : 1];
+    __shared__ Item waiting[TEAM];  // each warp's, with the unit whose product waits
     unsigned qs = slab_aligned(shared_address(memory)), ks = qs + WARPGROUPS * SLOTS * QUERIES,
              vs = ks + STAGES * TILE, ms = vs + STAGES * TILE,
              table = ms + (MASKS ? WARPGROUPS * MASKS * Masked::BYTES : 0);
@@ -212,7 +210,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
     auto next_turn = [&] {
         if constexpr (IN_TURNS) barrier_arrive<256>(1 + (warpgroup + 1) % WARPGROUPS);
     };
-    auto multiply_keys = [&](float (&s)[1][N][4], int stage) {
+    auto multiply_keys = [&](int stage) {
 #pragma unroll
         for (int i = 0; i < HEAD / 16; ++i) {
             unsigned long long to =
@@ -245,11 +243,10 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         wgmma_results(result[0]);
         if (release_before) release(values.empty[before % STAGES]);
     };
-    // Stores the results of a unit, or its part of them; `of` has its sums, `begin` of its place is
-    // its slot.
-    auto store_unit = [&](Online<1>& of, const Item& place) {
+    // Stores the results of a unit, or its part of them; `of` has its sums.
+    auto store_unit = [&](Online<1>& of) {
         of.finish(result, scale);
-        const Item out = place;
+        const Item out = waiting[threadIdx.x / 32];  // `begin` is its slot
         auto row_of = [&](auto* to, const Strides& by, int r) {
             int query = decoder.query(r);
             return to + by.at(out.batch, out.head + r - query * PACK, out.row0 + query);
@@ -299,99 +296,14 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                 });
         }
     };
-    // Frees a slot that results were stored from.
-    auto release_stored = [&](int slot) {
+    // Frees the slot that results were stored from.
+    auto release_stored = [&] {
         if constexpr (BOXES) {
             if (!storer) return;
             wait_stores_read<0>();
-            queries[warpgroup].empty[slot].arrive();
+            queries[warpgroup].empty[waiting[threadIdx.x / 32].begin].arrive();
         }
     };
-    Item* mine = waiting[threadIdx.x / 32];
-    if constexpr (AHEAD) {
-        static_assert(MASK == FREE && MASKS == 0 && !SPLIT && !REGISTERS && !IN_TURNS);
-        static_assert(!BOXES || SLOTS >= 4, "results of two units are not stored yet");
-        StepsAhead<PACK, BN, WARPGROUPS, STAGES, SLOTS> steps{
-            decoder, handed, next_items, keys, values, cursors[threadIdx.x / 32], mine, warpgroup};
-        steps.start();
-        Step issued{}, now{};
-        // Starts the product of the scores of the step ahead.
-        auto issue = [&] {
-            int slot = issued.unit() % SLOTS, stage = issued.tile() % STAGES;
-            if (issued.first()) queries[warpgroup].full[slot].wait(issued.unit() / SLOTS % 2);
-            left = wgmma_rows(qs + (warpgroup * SLOTS + slot) * QUERIES);
-            keys.full[stage].wait(issued.tile() / STAGES % 2);
-            wgmma_begin();
-            multiply_keys(s, stage);
-        };
-        // Frees the slot of a unit whose last scores are there.
-        auto release_queries = [&](const Step& of) {
-            if constexpr (!BOXES) release(queries[warpgroup].empty[of.unit() % SLOTS]);
-        };
-        float weighed[1][N][4];
-#pragma unroll 1
-        while (steps.find()) {
-            // After a shuffle the compiler knows that the lanes agree.
-            issued = Step{shuffle(steps.ahead.bits, 0)};
-            issue();
-            wgmma_wait<0>();
-            wgmma_results(s[0]);
-            Step previous = Step::none();
-            bool follows;
-#pragma unroll 1
-            do {
-                now = issued, follows = steps.advance();
-                // A step that none follows starts its own scores again: products in a branch would
-                // wait for each other.
-                if (!follows) steps.ahead = now;
-                issued = Step{shuffle(steps.ahead.bits, 0)};
-                if (now.last() && follows) release(keys.empty[now.tile() % STAGES]);
-                if (follows && issued.first()) release_queries(now);
-                Online<1> ended = online;
-                if (now.first()) online = Online<1>();
-                if (now.hides()) {
-                    const Item& place = steps.place(now.unit());
-                    view.template set<PACK>(p, place.keys, place.diagonal, mask, place.batch,
-                                            place.head, place.first + warp * 16, place.rows);
-                    view.hide(s, now.number() * BN, 1);
-                }
-                float factor[1][2];
-                bool grown = online.template raise<true>(s, factor, scale);
-                online.template exponents<true>(s, weighed, scale);
-                issue();
-                if (previous.stores()) release_stored((previous.unit() + SLOTS - 1) % SLOTS);
-                online.raise_two(weighed);
-                release_before = previous.last();
-                if (grown) {
-                    products_done();
-                    if (!now.first()) online.rescale(result, factor);
-                } else {
-                    products_done();
-                }
-                wgmma_results(s[0]);
-                now = Step{shuffle(now.bits, 0)};
-                if (now.first() && !previous.is_none()) {
-                    store_unit(ended, steps.place(now.unit() + steps.PLACES - 1));
-                    now = now.storing();
-                }
-#pragma unroll
-                for (int i = 0; i < BN / 16; ++i)
-                    c_to_a<T>(weights[i], weighed[0][2 * i], weighed[0][2 * i + 1]);
-                previous = now, fresh = now.first(), before = now.tile();
-                wait_values();
-                wgmma_begin();
-                multiply_values();
-            } while (follows);
-            release_before = true;
-            products_done();
-            release(keys.empty[now.tile() % STAGES]);
-            release_queries(now);
-            if (now.stores()) release_stored((now.unit() + SLOTS - 1) % SLOTS);
-            store_unit(online, steps.place(now.unit()));
-            release_stored(now.unit() % SLOTS);
-        }
-        return;
-    }
     // A step of a unit. START: nothing is under way; otherwise the first step of a unit issues the
     // last products of the unit before, whose results it stores.
     auto step = [&](auto start, bool first, int tile, int j, bool guarded, bool last) {
@@ -401,7 +313,7 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if constexpr (!START) wait_values();
         my_turn();
         wgmma_begin();
-        multiply_keys(s, stage);
+        multiply_keys(stage);
         if constexpr (!START) multiply_values();
         next_turn();
         wgmma_wait<START ? 0 : 1>();
@@ -429,12 +341,12 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             } else {
                 products_done();
             }
-            if (first) store_unit(ended, *mine);
+            if (first) store_unit(ended);
         }
 #pragma unroll
         for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
         if constexpr (!START) {
-            if (first) release_stored(mine->begin);
+            if (first) release_stored();
         }
         fresh = first, before = tile, release_before = last;
     };
@@ -445,8 +357,8 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         wgmma_begin();
         multiply_values();
         products_done();
-        store_unit(online, *mine);
-        release_stored(mine->begin);
+        store_unit(online);
+        release_stored();
         started = false;
     };
     int base = 0, tiles = 0;
@@ -485,8 +397,10 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
             auto keep_place = [&] {
                 __syncwarp();
                 if (lane == 0) {
-                    *mine = work;
-                    mine->first = first, mine->number = work.number + u, mine->begin = slot;
+                    waiting[threadIdx.x / 32] = work;
+                    waiting[threadIdx.x / 32].first = first;
+                    waiting[threadIdx.x / 32].number = work.number + u;
+                    waiting[threadIdx.x / 32].begin = slot;
                 }
                 __syncwarp();
             };

@@ -1,5 +1,5 @@
 // Items of work of attention by TMA: some units of 64 queries of a head, which the warp that copies
-// hands to the warpgroups that multiply.
+// hands to the warpgroups that multiply; and the registers of both.
 #pragma once
 #include <weft/pipeline.cuh>
 #include "problem.cuh"
