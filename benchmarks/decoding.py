@@ -1,23 +1,26 @@
 """Times one token of a decoder with the sizes of Llama 3 8B, beside plain PyTorch.
 
     python benchmarks/decoding.py          # needs a GPU with 24 GB; rows go to $OUT/decoding.jsonl
+    python benchmarks/decoding.py --own    # without PyTorch
     python benchmarks/decoding.py --tiny   # a small model on the simulated GPU: checks both models
 
 Weights are random bf16 numbers, made on the device; both models share them. Each step reads 1,500
-tokens of context, for 1 and 16 texts. weft's step is a CUDA graph, with the draw of the token;
+tokens of context, for 1, 2 and 16 texts. weft's step is a CUDA graph, with the draw of the token;
 PyTorch's ends with the logits, eager and by torch.compile(mode="reduce-overhead"), on a static
-cache. weft is also timed with weights of 8 and 4 bits. Times are medians of rounds of steps that
+cache. weft is also timed with weights of 8 and 4 bits, and by single kernels where a step is one
+launch otherwise, or would be but for a limit of texts. Times are medians of rounds of steps that
 follow each other, by CUDA events.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ import weft
 from weft.llm import Decoder, DecoderConfig, Generator
 from weft.llm.decoder import angles
 from weft.llm.demo import spread
+from weft.llm.fused import plan
 
 LLAMA_8B = DecoderConfig(
     family="llama", vocabulary=128256, width=4096, depth=32, heads=32, kv_heads=8, head_size=128,
@@ -37,7 +41,7 @@ TINY = DecoderConfig(
     family="llama", vocabulary=64, width=32, depth=2, heads=4, kv_heads=2, head_size=16,
     hidden=48, context=64, eps=1e-5, theta=500.0,
 )  # fmt: skip
-CONTEXT, CAPACITY, BATCHES = 1500, 1536, (1, 16)
+CONTEXT, CAPACITY, BATCHES = 1500, 1536, (1, 2, 16)
 ROUNDS, STEPS = 9, 10
 """Times of each contender, and the steps of each."""
 
@@ -104,6 +108,27 @@ def filled(model: Decoder, rows: int, capacity: int, context: int) -> Generator:
     return generator
 
 
+@contextlib.contextmanager
+def most_texts(count: int) -> Iterator[None]:
+    """Let a step be one launch for up to so many texts; 0: by single kernels."""
+    before = dict(plan.MOST_TEXTS)
+    plan.MOST_TEXTS.update(dict.fromkeys(before, count))
+    try:
+        yield
+    finally:
+        plan.MOST_TEXTS.update(before)
+
+
+def of_weft(model: Decoder, rows: int, capacity: int, context: int) -> dict[str, float]:
+    """Milliseconds of weft's step, and of both kinds of steps for a few texts."""
+    made = {"weft": milliseconds(step_of(filled(model, rows, capacity, context)))}
+    kinds = {"one launch": 2, "single kernels": 0} if rows <= 2 else {}
+    for name, count in kinds.items():
+        with most_texts(count):
+            made[name] = milliseconds(step_of(filled(model, rows, capacity, context)))
+    return made
+
+
 def step_of(generator: Generator) -> Callable[[], Any]:
     """A step that begins with the same tokens each time."""
     tokens = generator._tokens.clone()
@@ -145,11 +170,11 @@ def milliseconds(call: Callable[[], Any]) -> float:
     return statistics.median(times)
 
 
-def quantised(model: Decoder, form: str, rows: int, capacity: int, context: int) -> dict[str, Any]:
-    """A row of a model whose layers were converted: weft's time alone, of one token."""
-    generator = filled(model, rows, capacity, context)
-    row: dict[str, Any] = {"format": form, "batch": rows, "context": context, "failed": {}}
-    return row | {"ms": {"weft": milliseconds(step_of(generator))}}
+def own(model: Decoder, form: str | None, rows: int, capacity: int, context: int) -> dict[str, Any]:
+    """A row of weft's times alone; `form` is that of converted layers."""
+    row: dict[str, Any] = {"batch": rows, "context": context, "failed": {}}
+    row |= {} if form is None else {"format": form}
+    return row | {"ms": of_weft(model, rows, capacity, context)}
 
 
 def compared(model: Decoder, rows: int, capacity: int, context: int, timed: bool) -> dict[str, Any]:
@@ -162,22 +187,21 @@ def compared(model: Decoder, rows: int, capacity: int, context: int, timed: bool
     tokens = generator._tokens.clone()
     compiled = torch.compile(plain.__call__, mode="reduce-overhead", fullgraph=True)
     contenders = {
-        "weft": step_of(generator),
         "torch.compile": lambda: compiled(tokens),
         "eager": lambda: plain(tokens),
     }
-    row |= {"ms": {}, "failed": {}}
+    row |= {"ms": of_weft(model, rows, capacity, context), "failed": {}}
     for name, call in contenders.items():
         try:
             row["ms"][name] = milliseconds(call)
         except RuntimeError as error:
             row["failed"][name] = str(error)[:200]
-    row["graphs"] = generator._graphed.captures
     return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--own", action="store_true", help="time weft alone")
     parser.add_argument("--tiny", action="store_true", help="check a small model, without times")
     given = parser.parse_args()
     if not given.tiny and not torch.cuda.is_available():
@@ -191,7 +215,7 @@ def main() -> None:
         for form, options in () if given.tiny else FORMATS:
             weft.quant.convert(model, form, skip=(), **options)
             for rows in BATCHES:
-                note(quantised(model, form, rows, capacity, context), False)
+                note(own(model, form, rows, capacity, context), False)
             weft.quant.revert(model)
 
 
