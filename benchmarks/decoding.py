@@ -211,7 +211,10 @@ def main() -> None:
     with torch.no_grad():
         model = spread(Decoder(config, device, torch.bfloat16))
         for rows in (2,) if given.tiny else BATCHES:
-            note(compared(model, rows, capacity, context, timed=not given.tiny), given.tiny)
+            if given.own:
+                note(own(model, None, rows, capacity, context), False)
+            else:
+                note(compared(model, rows, capacity, context, timed=not given.tiny), given.tiny)
         for form, options in () if given.tiny else FORMATS:
             weft.quant.convert(model, form, skip=(), **options)
             for rows in BATCHES:
