@@ -253,7 +253,7 @@ WAVE_WARPS = 64
 LEAST_WARPS = 8
 """Fewest warps of an SM in the records of `dots`: below, `turn` and `turn_row` tell their time."""
 SKINNY_M = SkinnyM(
-    scalar_time=2.0, row=1e-6, over=0.3e-6, memory_time=0.97, fill=0.069, fewer=1.5,
+    scalar_time=2.0, row=1e-6, over=1e-6, memory_time=0.97, fill=0.069, fewer=1.5,
     warp_row=9.2e-9, turn=0.18e-6, turn_row=0.38e-6, bytes_of_a=49e9, staged=0.88,
 )  # fmt: skip
 
