@@ -202,32 +202,32 @@ def dots_columns(rows: int) -> int:
 
 class SkinnyM(NamedTuple):
     """Seconds of products with few rows of A (fitted by hand on an H200; those of `dots` to
-    benchmarks/records/scaled_products.jsonl).
+    benchmarks/records/short_calls.jsonl and scaled_products.jsonl).
 
     scalar_time  time relative to the bandwidth for loads of 2 bytes
     row          for each row of A
-    warp         of an SM for a warp of `dots`, once
+    over         of `dots` beside its launch, its bytes and its warps
+    memory_time  of `dots` relative to the bandwidth, if many blocks follow each other
+    fill         share of that time by which it is longer, if all warps of `dots` are one wave of
+                 WAVE_WARPS for each SM; the power `fewer` of the waves divides it
     warp_row     of an SM for a warp of `dots`, for each row of A
     turn         of a warp of `dots` for its reads of B that are under way together
     turn_row     of such reads for each row of A
-    elements     of A that an SM reads and multiplies per second
-    one_wave     time of the memory traffic of `dots` relative to more blocks, if an SM has at most
-                 `wave` of them: none takes over what is left of others
-    staged       the same, if B passes through shared memory: an estimate, for more loads under way
-    stage        seconds before the first products then: an estimate
+    bytes_of_a   that an SM reads and multiplies per second
+    staged       time of the memory traffic relative to loads, if B passes through shared memory
     """
 
     scalar_time: float
     row: float
-    warp: float
+    over: float
+    memory_time: float
+    fill: float
+    fewer: float
     warp_row: float
     turn: float
     turn_row: float
-    elements: float
-    one_wave: float
-    wave: int
+    bytes_of_a: float
     staged: float
-    stage: float
 
     def dots_time(
         self, p: Product, gpu: Target, rows: int, width: int, lines: int, splits: int, share: int,
@@ -235,23 +235,26 @@ class SkinnyM(NamedTuple):
     ) -> float:  # fmt: skip
         """Modelled seconds of `dots`."""
         size, columns = p.out.dtype.itemsize, dots_columns(rows)
-        slow = MEMORY_TIME if width * size >= 4 else self.scalar_time
-        slow *= self.one_wave if lines * splits * p.batch <= self.wave * gpu.sms else 1.0
+        warps = 8 * lines * splits * p.batch / gpu.sms
+        slow = self.memory_time if width * size >= 4 else self.scalar_time
+        slow *= 1.0 + self.fill * (WAVE_WARPS / max(warps, LEAST_WARPS)) ** self.fewer
         slow *= self.staged if stages else 1.0
         memory = slow * traffic(p) / gpu.bandwidth
-        of_a = p.batch * p.k * p.n * p.m / columns / (gpu.sms * self.elements)
-        warps = 8 * lines * splits * p.batch
-        once = warps * (self.warp + p.m * self.warp_row) / gpu.sms
+        of_a = p.batch * p.k * p.n * p.m * size / columns / (gpu.sms * self.bytes_of_a)
         turns = cdiv(cdiv(p.k, splits * share), 4 // columns * 32 * width)
-        wait = turns * (self.turn + p.m * self.turn_row) * max(1.0, warps * 32 / gpu.threads)
-        once += self.stage if stages else 0.0
-        time: float = gpu.launch + MEMORY_OVERHEAD + max(memory, of_a, wait) + once
+        wait = turns * (self.turn + p.m * self.turn_row) * max(1.0, warps * 32 / gpu.threads_per_sm)
+        once = warps * p.m * self.warp_row
+        time: float = gpu.launch + self.over + max(memory, of_a, wait) + once
         return time
 
 
+WAVE_WARPS = 64
+"""Warps that an SM holds."""
+LEAST_WARPS = 8
+"""Fewest warps of an SM in the records of `dots`: below, `turn` and `turn_row` tell their time."""
 SKINNY_M = SkinnyM(
-    scalar_time=2.0, row=1e-6, warp=10e-9, warp_row=4e-9, turn=0.9e-6, turn_row=0.45e-6,
-    elements=13.5e9, one_wave=1.1, wave=4, staged=0.95, stage=0.5e-6,
+    scalar_time=2.0, row=1e-6, over=1e-6, memory_time=0.97, fill=0.069, fewer=1.5,
+    warp_row=9.2e-9, turn=0.18e-6, turn_row=0.38e-6, bytes_of_a=49e9, staged=0.88,
 )  # fmt: skip
 
 

@@ -17,8 +17,6 @@ WHOLE_K = 256
 """The largest K that is in shared memory at once."""
 STEP = 32
 """The depths that kernels of unaligned rows are compiled for are multiples of it."""
-WHOLE_STEP = 16
-"""The same for aligned rows: the K of an instruction."""
 PANEL_K = 128
 """The depth of panels of a longer K."""
 LARGEST_K = 1024
@@ -79,7 +77,7 @@ def whole_plan(p: Product, tile: PanelTile) -> Plan:
 
 
 def _whole_depth(p: Product) -> int:
-    return cdiv(p.k, WHOLE_STEP) * WHOLE_STEP
+    return cdiv(p.k, panels_model.WHOLE_STEP) * panels_model.WHOLE_STEP
 
 
 def _plan(p: Product, tile: PanelTile, depth: int, split: Split, aligned: bool) -> Plan:

@@ -1,7 +1,7 @@
 """Cost model of products of 16-bit elements whose K, or panels of it, are in shared memory at once.
 
 The constants of rows that begin at any element were fitted on an NVIDIA H200 to
-benchmarks/records/half_products.jsonl. Those of a whole K are estimates.
+benchmarks/records/half_products.jsonl, those of a whole K to short_calls.jsonl.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import pipelined_model
 from weft.ops.families.matmul.half_model import HALF_JOIN
-from weft.ops.families.matmul.model import streamed, traffic
+from weft.ops.families.matmul.model import traffic
 from weft.ops.families.matmul.product import Product, Side
 
 
@@ -46,11 +45,10 @@ class PanelTile(NamedTuple):
 
     def whole_time(self, p: Product, blocks: int, gpu: Target) -> float:
         """Modelled seconds, if K is in shared memory at once and all blocks begin together."""
-        most = cdiv(blocks, gpu.sms)
-        copies = 2 * (self.bm + self.bn) * p.k / pipelined_model.SM_RATE
-        stores = pipelined_model.STORE * self.bm * self.bn  # other blocks of the SM cover them
-        work = WHOLE_OVER + stores + most * (WHOLE_BLOCK + copies)
-        return gpu.launch + max(work, streamed(p, blocks, gpu.sms, gpu))
+        depth = cdiv(p.k, WHOLE_STEP) * WHOLE_STEP
+        copies = 2 * (self.bm + self.bn) * depth / WHOLE_RATE
+        work = max(1.0, blocks / gpu.sms) * (WHOLE_BLOCK + copies)
+        return gpu.launch + work + WHOLE_MEMORY * traffic(p) / gpu.bandwidth
 
 
 def _panel(size: int, x: Side, depth: int) -> int:
@@ -58,10 +56,17 @@ def _panel(size: int, x: Side, depth: int) -> int:
     return size * (depth + 8) if x.k_major else depth * (size + 8)
 
 
-WHOLE_OVER = 0.5e-6
-"""Seconds before the first products of a tile and after the last ones."""
+WHOLE_STEP = 16
+"""The depths of a whole K are multiples of it: the K of an instruction."""
 WHOLE_BLOCK = 0.05e-6
-"""Seconds of an SM for a block, beside its copies."""
+"""Seconds of an SM for a block, beside its copies; the launch has those of the first one's start
+(short_calls.jsonl)."""
+WHOLE_RATE = 30e9
+"""Bytes per second that reach the shared memory of an SM whose blocks copy once and wait
+(short_calls.jsonl)."""
+WHOLE_MEMORY = 0.4
+"""Time of the traffic of all blocks relative to the bandwidth of memory: little of it is beside
+other work (short_calls.jsonl)."""
 WHOLE_TILES = (
     PanelTile(bm=128, bn=64, wm=32, wn=32, resident=3),
     PanelTile(bm=64, bn=64, wm=16, wn=32, resident=4),

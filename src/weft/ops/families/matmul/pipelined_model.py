@@ -61,13 +61,15 @@ class PipelinedTile(NamedTuple):
     def suits(self, p: Product) -> bool:
         """False if a smaller tile has the same work: a warpgroup without rows, columns for none.
 
-        For 16 columns memory is the limit, and the least rows are the most blocks that read.
+        For 16 columns memory is the limit, and the least rows are the most blocks that read. Up to
+        32 columns are one tile's: two read the larger operand twice (pipelined_products.jsonl with
+        32 rows, short_calls.jsonl with 24 columns).
         """
         rows = self.bm == 64 or self.bm - 64 < p.m
         least = next((bn for bn in WIDTHS if bn >= p.n), WIDTHS[-1])
-        return (
-            rows and self.bn <= max(least, 96 if self.turns else 0) and (p.n > 16 or self.bm == 64)
-        )
+        most = max(least, 96 if self.turns else 0)
+        columns = self.bn <= most and (p.n > 32 or self.bn >= least)
+        return rows and columns and (p.n > 16 or self.bm == 64)
 
     def stage(self, a_k_major: bool, b_k_major: bool) -> int:
         """Bytes of a stage; an operand that is not contiguous along K has slabs of 64."""

@@ -23,9 +23,9 @@ SHARES = (1, 2, 4, 8)
 """Warps that share a column."""
 LOADS, VECTOR_BYTES = 4, 16
 """Vectors of B that a thread of `dots` reads in a turn, and the bytes of one."""
-STAGES = 3
-"""Turns whose vectors are on their way to shared memory; STREAMED_ROWS: for so many rows of A."""
-STREAMED_ROWS = 2
+STAGES, STAGED_SHARE, STAGED_BLOCKS = 2, 4, 100
+"""The launch of `dots` through shared memory that is a candidate, and the fewest blocks of an SM
+for which it is: benchmarks/records/short_calls.jsonl has it ahead at 1 x 28,672 x 4,096 only."""
 
 
 class SkinnyLaunch(NamedTuple):
@@ -53,9 +53,16 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
     if p.a.k != 1 and p.k > 1:
         return []
     made = [_dots(p, gpu, share, 0) for share in SHARES]
-    if _width(p, True) > 1 and _rows(p) <= STREAMED_ROWS:
-        made += [_dots(p, gpu, share, STAGES) for share in SHARES]
-    return made
+    return [*made, _dots(p, gpu, STAGED_SHARE, STAGES)] if _suits_stages(p, gpu) else made
+
+
+def _suits_stages(p: Product, gpu: Target) -> bool:
+    """True for one row of A, if all vectors of a column are under way at once."""
+    of_warp = LOADS * 32 * VECTOR_BYTES // p.out.dtype.itemsize
+    turns = cdiv(p.k, STAGED_SHARE * of_warp)
+    blocks = cdiv(p.n, WARPS // STAGED_SHARE) * p.batch
+    many = blocks >= STAGED_BLOCKS * gpu.sms
+    return p.m == 1 and _width(p, True) > 1 and turns == 1 and many
 
 
 def _dots(p: Product, gpu: Target, share: int, stages: int) -> Candidate:
