@@ -32,8 +32,10 @@ from torch.nn import functional
 
 import weft.ops
 from weft.ops.core import library
-from weft.ops.families.matmul import panels, panels_model, skinny_m
+from weft.ops.families.matmul import skinny_m
 from weft.ops.families.matmul.matmul import MATMUL
+from weft.ops.families.matmul.panels import model as panels_model
+from weft.ops.families.matmul.panels import plans as panels
 from weft.ops.families.matmul.product import Product, product_of
 
 COMPILE = "--compile" in sys.argv and not BUILD
@@ -125,11 +127,10 @@ DOTS = (
     (2, 4544, 18176, BF16),
     (1, 28672, 4096, BF16),
 )
-STAGES = (0, 2, 3, 4)
 
 
 def dots() -> Iterator[Subject]:
-    """Products with one or two rows: warps that share a column, and stages in shared memory."""
+    """Products with one or two rows: warps that share a column."""
     for m, n, k, dtype in DOTS:
         a, b = drawn(m, k, dtype=dtype), drawn(n, k, dtype=dtype).T
         made = _product(a, b)
@@ -137,17 +138,8 @@ def dots() -> Iterator[Subject]:
         found = [Contender(f"chosen: {used.name}", used.build)]
         gpu = library.function("matmul").request(a, b, "fp32").target
         for c in skinny_m.candidates(made, gpu):
-            launch = c.build.args[1]  # type: ignore[attr-defined]
-            if launch.stages:
-                continue
-            for stages in STAGES:
-                one = replace_stages(made, launch._replace(stages=stages))
-                found.append(Contender(f"{c.name}, {stages} stages", one))
+            found.append(Contender(c.name, c.build))
         yield Subject(f"dots {m}x{n}x{k} {dtype}", (a, b), [*found, *peers(torch.matmul, a, b)])
-
-
-def replace_stages(p: Product, launch: Any) -> Callable[[], Any]:
-    return lambda: skinny_m.plan(p, launch)
 
 
 INT8 = ((1024, 2048, 2049), (64, 4096, 1111), (4096, 4096, 4095))

@@ -59,10 +59,12 @@ def steps(table: Table) -> str:
     times: dict[tuple[int, str], float] = {}
     for row in read("decoding"):
         for name, ms in row["ms"].items():
-            times[row["batch"], row.get("format", name)] = ms
+            if "format" not in row or name == "weft":
+                times[row["batch"], row.get("format", name)] = ms
     body = []
     for batch in sorted({batch for batch, _ in times}):
-        body.append((batch, *(f"{times[batch, name]:.2f}" for name in (*STEPS, *OTHERS))))
+        found = (times.get((batch, name)) for name in (*STEPS, *OTHERS))
+        body.append((batch, *("" if ms is None else f"{ms:.2f}" for ms in found)))
     return table(("texts#", *(f"{name}#" for name in (*STEPS.values(), *OTHERS.values()))), body)
 
 

@@ -14,7 +14,6 @@ import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.plan import Pointer  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.matmul import skinny_m  # noqa: E402
 from weft.ops.families.matmul.product import Operand, side  # noqa: E402
 
 LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
@@ -178,36 +177,10 @@ def test_warps_share_a_column(name: str, size: tuple[int, int, int], dtype: Any)
 
 
 @pytest.mark.parametrize(
-    ("share", "stages", "size", "dtype"),
-    [
-        (4, 2, (1, 19, 4096), bfloat),  # as it is chosen
-        (4, 2, (1, 5, 1104), half),
-        (1, 3, (1, 19, 1100), single),
-        (2, 3, (2, 21, 4216), bfloat),
-    ],
-)
-def test_columns_through_shared_memory(
-    share: int, stages: int, size: tuple[int, int, int], dtype: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One turn of loads, some of which are missing, and more turns than stages."""
-    monkeypatch.setattr(skinny_m, "_suits_stages", lambda p, gpu: True)
-    monkeypatch.setattr(skinny_m, "STAGED_SHARE", share)
-    monkeypatch.setattr(skinny_m, "STAGES", stages)
-    shared = f", {share} warps a column" if share > 1 else ""
-    m, n, k = size
-    a, b = matrix(m, k, dtype, False, 1), matrix(k, n, dtype, True, 2)
-    with weft.sanitize() as session:
-        got = run(f"dots{shared}, {stages} stages", a, b)
-    assert not session.findings
-    close(got, a.double() @ b.double())
-
-
-@pytest.mark.parametrize(
     ("columns", "k", "dtype", "name"),
     [
         (4096, 14336, single, "dots, 4 warps a column"),
         (4096, 14336, bfloat, "64 x 16, turned, K in 2, pipelined"),
-        (28672, 4096, bfloat, "dots, 4 warps a column, 2 stages"),
         (4096, 4096, single, "dots, 4 warps a column"),
     ],
 )

@@ -17,7 +17,6 @@ from weft.ops.core.plan import Plan
 from weft.ops.families.matmul import (
     aligned_copy,
     half,
-    panels,
     pipelined,
     short_k,
     skinny_m,
@@ -25,6 +24,7 @@ from weft.ops.families.matmul import (
     tf32x3,
     tiled,
 )
+from weft.ops.families.matmul.panels import plans as panels
 from weft.ops.families.matmul.product import ACTIVATIONS, Product, Roles, product_of
 
 MATMUL, ADDMM = Roles(left=0, right=1), Roles(left=1, right=2, bias=0)

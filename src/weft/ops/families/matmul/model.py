@@ -214,7 +214,6 @@ class SkinnyM(NamedTuple):
     turn         of a warp of `dots` for its reads of B that are under way together
     turn_row     of such reads for each row of A
     bytes_of_a   that an SM reads and multiplies per second
-    staged       time of the memory traffic relative to loads, if B passes through shared memory
     """
 
     scalar_time: float
@@ -227,18 +226,15 @@ class SkinnyM(NamedTuple):
     turn: float
     turn_row: float
     bytes_of_a: float
-    staged: float
 
     def dots_time(
-        self, p: Product, gpu: Target, rows: int, width: int, lines: int, splits: int, share: int,
-        stages: int = 0,
-    ) -> float:  # fmt: skip
+        self, p: Product, gpu: Target, rows: int, width: int, lines: int, splits: int, share: int
+    ) -> float:
         """Modelled seconds of `dots`."""
         size, columns = p.out.dtype.itemsize, dots_columns(rows)
         warps = 8 * lines * splits * p.batch / gpu.sms
         slow = self.memory_time if width * size >= 4 else self.scalar_time
         slow *= 1.0 + self.fill * (WAVE_WARPS / max(warps, LEAST_WARPS)) ** self.fewer
-        slow *= self.staged if stages else 1.0
         memory = slow * traffic(p) / gpu.bandwidth
         of_a = p.batch * p.k * p.n * p.m * size / columns / (gpu.sms * self.bytes_of_a)
         turns = cdiv(cdiv(p.k, splits * share), 4 // columns * 32 * width)
@@ -254,7 +250,7 @@ LEAST_WARPS = 8
 """Fewest warps of an SM in the records of `dots`: below, `turn` and `turn_row` tell their time."""
 SKINNY_M = SkinnyM(
     scalar_time=2.0, row=1e-6, over=1e-6, memory_time=0.97, fill=0.069, fewer=1.5,
-    warp_row=9.2e-9, turn=0.18e-6, turn_row=0.38e-6, bytes_of_a=49e9, staged=0.88,
+    warp_row=9.2e-9, turn=0.18e-6, turn_row=0.38e-6, bytes_of_a=49e9,
 )  # fmt: skip
 
 

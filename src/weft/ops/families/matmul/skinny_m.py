@@ -21,11 +21,6 @@ WARPS = 8
 """Warps of a block of `dots`."""
 SHARES = (1, 2, 4, 8)
 """Warps that share a column."""
-LOADS, VECTOR_BYTES = 4, 16
-"""Vectors of B that a thread of `dots` reads in a turn, and the bytes of one."""
-STAGES, STAGED_SHARE, STAGED_BLOCKS = 2, 4, 100
-"""The launch of `dots` through shared memory that is a candidate, and the fewest blocks of an SM
-for which it is: benchmarks/records/short_calls.jsonl has it ahead at 1 x 28,672 x 4,096 only."""
 
 
 class SkinnyLaunch(NamedTuple):
@@ -35,7 +30,6 @@ class SkinnyLaunch(NamedTuple):
     lines   blocks beside each other
     splits  parts of K, each of `each`, in blocks of their own
     share   warps that share a column; 0: the kernel `columns`
-    stages  turns of LOADS vectors of B that a thread of `dots` has in shared memory; 0: none
     """
 
     width: int
@@ -43,7 +37,6 @@ class SkinnyLaunch(NamedTuple):
     splits: int
     each: int
     share: int
-    stages: int = 0
 
 
 def candidates(p: Product, gpu: Target) -> list[Candidate]:
@@ -52,30 +45,19 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
         return [_columns(p, gpu)]
     if p.a.k != 1 and p.k > 1:
         return []
-    made = [_dots(p, gpu, share, 0) for share in SHARES]
-    return [*made, _dots(p, gpu, STAGED_SHARE, STAGES)] if _suits_stages(p, gpu) else made
+    return [_dots(p, gpu, share) for share in SHARES]
 
 
-def _suits_stages(p: Product, gpu: Target) -> bool:
-    """True for one row of A, if all vectors of a column are under way at once."""
-    of_warp = LOADS * 32 * VECTOR_BYTES // p.out.dtype.itemsize
-    turns = cdiv(p.k, STAGED_SHARE * of_warp)
-    blocks = cdiv(p.n, WARPS // STAGED_SHARE) * p.batch
-    many = blocks >= STAGED_BLOCKS * gpu.sms
-    return p.m == 1 and _width(p, True) > 1 and turns == 1 and many
-
-
-def _dots(p: Product, gpu: Target, share: int, stages: int) -> Candidate:
+def _dots(p: Product, gpu: Target, share: int) -> Candidate:
     width, rows = _width(p, True), _rows(p)
     lines = cdiv(p.n, WARPS // share * model.dots_columns(rows))
     splits = 1
     if share == WARPS:  # blocks of few columns share them, too
         wanted = cdiv(4 * gpu.sms, lines * p.batch)
         splits = max(1, min(wanted, p.k // (2 * WARPS * 32 * width)))
-    launch = _split(p, width, lines, splits, 128, share)._replace(stages=stages)
-    cost = model.SKINNY_M.dots_time(p, gpu, rows, width, lines, launch.splits, share, stages)
+    launch = _split(p, width, lines, splits, 128, share)
+    cost = model.SKINNY_M.dots_time(p, gpu, rows, width, lines, launch.splits, share)
     name = "dots" + (f", {share} warps a column" if share > 1 else "")
-    name += f", {stages} stages" if stages else ""
     return _candidate(p, gpu, name, cost, launch)
 
 
@@ -126,7 +108,7 @@ def plan(p: Product, launch: SkinnyLaunch) -> Plan:
     """The plan of a launch."""
     dots, splits = launch.share > 0, launch.splits
     ctype = source.ctype(p.out.dtype)
-    own = (launch.share, launch.stages) if dots else ()
+    own = (launch.share,) if dots else ()
     words = (_rows(p), launch.width, *own, p.activation)
     name = source.template("dots" if dots else "columns", ctype, *words)
     kernel = source.kernel("matmul/skinny_m.cu", name)
@@ -134,8 +116,7 @@ def plan(p: Product, launch: SkinnyLaunch) -> Plan:
     parts = p.scratch_number() if splits > 1 else None
     args = (p.a.pointer, p.b.pointer, p.bias_pointer, p.c, parts, problem)
     grid, threads = p.grid(launch.lines * splits), WARPS * 32 if dots else 128
-    ring = launch.stages * LOADS * threads * VECTOR_BYTES
-    steps = [*p.before, Step(kernel, grid, (threads,), args, ring, early=dots)]
+    steps = [*p.before, Step(kernel, grid, (threads,), args, early=dots)]
     scratch: tuple[Buffer, ...] = ()
     if splits > 1:
         scratch = (Buffer((p.batch * splits * p.m * p.n,), torch.float32),)

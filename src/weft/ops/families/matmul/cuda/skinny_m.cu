@@ -1,6 +1,5 @@
 // Products with a few rows of A, of any dtype: memory is the limit, and each element of B is read
 // once.
-#include <weft/async.cuh>
 #include <weft/convert.cuh>
 #include <weft/early_launch.cuh>
 #include <weft/warp.cuh>
@@ -55,60 +54,13 @@ __device__ void add_vectors(float (&sum)[COLUMNS][ROWS], const T* A, const T* co
     if constexpr (AHEAD > 1) add_vectors<AHEAD / 2, STRIDE, WIDE>(sum, A, B, p, k, k1);
 }
 
-// The same, but each thread copies its vectors of 16 bytes to `ring`, shared memory of its own: as
-// many are on their way as it holds, STAGES turns of AHEAD, and no registers wait for them. They
-// are THREADS vectors apart.
-template <int STAGES, int AHEAD, int STRIDE, int WIDE, int THREADS, class T, int COLUMNS, int ROWS>
-__device__ void stream_vectors(float (&sum)[COLUMNS][ROWS], const T* A,
-                               const T* const (&B)[COLUMNS], const Problem& p, int& k, int k1,
-                               T* ring) {
-    auto place = [&](int stage, int i, int c) {
-        return ring + ((stage * AHEAD + i) * COLUMNS + c) * THREADS * WIDE;
-    };
-    auto fetch = [&](int stage, int k) {
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i)
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c)
-                if (k + i * STRIDE + WIDE <= k1)
-                    copy_async<16>(place(stage, i, c), B[c] + k + i * STRIDE);
-        commit_copies();
-    };
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) fetch(s, k + s * AHEAD * STRIDE);
-    int now = 0, into = STAGES - 1;
-#pragma unroll 1
-    for (; k + WIDE <= k1; k += AHEAD * STRIDE) {
-        fetch(into, k + (STAGES - 1) * AHEAD * STRIDE);
-        wait_copies<STAGES - 1>();
-#pragma unroll
-        for (int m = 0; m < ROWS; ++m) {
-            if (m >= p.M) break;
-#pragma unroll
-            for (int i = 0; i < AHEAD; ++i) {
-                if (k + i * STRIDE + WIDE > k1) break;
-                Vector<T, WIDE> a = load<WIDE>(A + m * p.row_a + k + i * STRIDE);
-#pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) {
-                    Vector<T, WIDE> b = load<WIDE>(place(now, i, c));
-#pragma unroll
-                    for (int j = 0; j < WIDE; ++j) sum[c][m] += to<float>(a[j]) * to<float>(b[j]);
-                }
-            }
-        }
-        into = now, now = now + 1 == STAGES ? 0 : now + 1;
-    }
-}
-
 // SHARE warps compute the ROWS results of COLUMNS columns of C: more than one column, if reads of A
-// would take longer than those of B. With STAGES, vectors of B pass through shared memory. K may be
-// cut into parts, which `add_parts` adds.
-template <class T, int ROWS, int WIDE, int SHARE, int STAGES, int ACTIVATION>
+// would take longer than those of B. K may be cut into parts, which `add_parts` adds.
+template <class T, int ROWS, int WIDE, int SHARE, int ACTIVATION>
 __global__ void __launch_bounds__(256)
     dots(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
     constexpr int COLUMNS = ROWS < 4 ? 1 : 2, TEAMS = 8 / SHARE, STRIDE = 32 * WIDE * SHARE;
     constexpr int AHEAD = 4 / COLUMNS;
-    extern __shared__ __align__(16) char ring[];
     __shared__ float shares[SHARE > 1 ? 8 : 1][COLUMNS][ROWS];
     int lane = lane_index(), warp = warp_index(), split = blockIdx.x % p.splits;
     long long n = (blockIdx.x / p.splits * (long long)TEAMS + warp / SHARE) * COLUMNS;
@@ -125,10 +77,7 @@ __global__ void __launch_bounds__(256)
     wait_for_kernels(from[0] + k, A + k);
     start_next_kernel();
     if (inside) {
-        if constexpr (STAGES > 0)
-            stream_vectors<STAGES, AHEAD, STRIDE, WIDE, 256>(
-                sum, A, from, p, k, k1, reinterpret_cast<T*>(ring) + threadIdx.x * WIDE);
-        else add_vectors<AHEAD, STRIDE, WIDE>(sum, A, from, p, k, k1);
+        add_vectors<AHEAD, STRIDE, WIDE>(sum, A, from, p, k, k1);
         if constexpr (WIDE > 1) {
             int tail = k0 + (k1 - k0) / WIDE * WIDE;  // elements that fill no vector, of one lane
             if ((tail - k) % STRIDE == 0)

@@ -9,8 +9,9 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import model, panels_model
-from weft.ops.families.matmul.panels_model import PanelTile
+from weft.ops.families.matmul import model
+from weft.ops.families.matmul.panels import model as panels_model
+from weft.ops.families.matmul.panels.model import PanelTile
 from weft.ops.families.matmul.product import Product, Split
 
 WHOLE_K = 256
