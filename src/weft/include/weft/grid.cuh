@@ -60,9 +60,9 @@ struct Meetings {
     // Ends the meetings: the last block that calls it makes the counter 0 again.
     __device__ void leave() {
         if (atomicAdd(counter, 1) == goal + blocks - 1)
-            asm volatile("st.relaxed.gpu.global.s32 [%0], 0;" ::"l"(
-                             __cvta_generic_to_global(counter))
-                         : "memory");
+            asm volatile(
+                "st.relaxed.gpu.global.s32 [%0], 0;" ::"l"(__cvta_generic_to_global(counter))
+                : "memory");
     }
 };
 
