@@ -49,6 +49,8 @@ def test_pages(tmp_path: Path, family: str) -> None:
     model, stored = loaded(tmp_path, family, F16)
     paged = weft.llm.Generator(model, rows=3, capacity=16, cache="paged", page=4, pages=9)
     found = paged.generate(PROMPTS, 5, stop=())
+    large = weft.llm.Generator(model, rows=3, capacity=16, cache="paged", page=32)
+    assert large.generate(PROMPTS, 5, stop=()) == found
     want = [plain.greedy(plain.CONFIGS[family], stored, p, 5) for p in PROMPTS]
     # A lead that roundings to 11 bits do not turn over.
     assert all(lead > 0.05 for _, lead in want), want

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,20 +138,48 @@ def test_not_a_number_stays_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.sim
-def test_a_replaced_weight_and_a_head_of_another_form(tmp_path: Path) -> None:
-    """The table follows the model; a head that was not converted is a product of its own."""
+def test_other_tensors_and_a_head_of_another_form(tmp_path: Path) -> None:
+    """The next texts see them; a head that was not converted is a product of its own."""
     model = decoder(tmp_path, "llama", BF16)
-    weft.quant.convert(model, "int4", 128, skip=("head",))
-    generator, _ = begun(model, [5], 40)
-    before = generator._step_logits().clone()
-    assert generator._fused is not None and not generator._fused.has_head
-    model.blocks[0].norm1.weight = torch.nn.Parameter(2 * model.blocks[0].norm1.weight, False)
-    assert not torch.equal(generator._step_logits(), before)
+    generator = Generator(model, capacity=16)
+
+    def changes(change: Callable[[], object]) -> None:
+        drawn = generator.generate([[1, 2, 3]], 8, stop=())
+        change()
+        assert generator.generate([[1, 2, 3]], 8, stop=()) != drawn
+        assert generator._fused is not None
+        fresh = Generator(model, capacity=16)
+        assert generator.generate([[1, 2, 3]], 8, stop=()) == fresh.generate(
+            [[1, 2, 3]], 8, stop=()
+        )
+
+    def swap() -> None:
+        model.blocks[0].norm2.weight.data = -4 * model.blocks[0].norm2.weight.data
+
+    def replace() -> None:
+        norm = model.blocks[0].norm1
+        norm.weight = torch.nn.Parameter(-4 * norm.weight, False)
+
+    changes(swap)
+    changes(replace)
+    changes(lambda: weft.quant.convert(model, "int4", 128, skip=("head",)))
+    assert not generator._fused.has_head
+
+
+@pytest.mark.sim
+def test_a_launch_that_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves numbers in the counters of blocks that meet; the next launch begins with zeros."""
+    generator, _ = begun(decoder(tmp_path, "llama", BF16), [5], 40)
+    want = generator._step_logits().clone()
+    generator._fused._counters.fill_(3)
+    assert torch.equal(generator._step_logits(), want)
 
 
 LEFT: dict[str, Any] = {
     "float32": ("llama", torch.float32, "", 1, {}, {}),
     "pages": ("llama", BF16, "", 1, {}, {"cache": "paged", "page": 8}),
+    "a page for each text": ("llama", BF16, "", 1, {}, {"cache": "paged", "page": 16}),
+    "norms of float32": ("llama", BF16, "norms", 1, {}, {}),
     "four texts": ("llama", BF16, "", 4, {}, {}),
     "heads of 32": ("llama", BF16, "", 1, {"head_dim": 32}, {}),
     "zero points": ("llama", BF16, "zeros", 1, {}, {}),
@@ -163,7 +192,9 @@ LEFT: dict[str, Any] = {
 def test_models_that_it_leaves(name: str, tmp_path: Path) -> None:
     """Single kernels compute them; nothing is refused."""
     family, dtype, form, rows, sizes, options = LEFT[name]
-    model = decoder(tmp_path, family, dtype, "" if form == "zeros" else form, **sizes)
+    model = decoder(tmp_path, family, dtype, "" if form in ("zeros", "norms") else form, **sizes)
+    if form == "norms":
+        model.norm.float()
     if form == "zeros":
         weft.quant.convert(model, "int8", symmetric=False)
     generator = Generator(model, rows=rows, capacity=16, **options)

@@ -30,7 +30,7 @@ class Cache:
         self, model: Decoder, rows: int, capacity: int, kind: str, page: int, pages: int | None
     ) -> None:
         c = model.config
-        paged = kind == "paged"
+        self.is_paged = paged = kind == "paged"
         self.rows, self.capacity = rows, capacity
         self.page = page if paged else capacity
         self.most = -(-capacity // self.page)
@@ -50,7 +50,7 @@ class Cache:
     def begin(self, lengths: Sequence[int]) -> None:
         """Give each of the first rows pages for so many tokens; raise if there are too few."""
         self.end()
-        if self.most == 1 and not self.free:
+        if not self.is_paged:
             return
         wanted = [-(-n // self.page) for n in lengths]
         if sum(wanted) > len(self.free):
@@ -73,7 +73,7 @@ class Cache:
     # ---- where tokens go -----------------------------------------------------------------------
     def next_slots(self, positions: torch.Tensor) -> torch.Tensor:
         """The slots of one token of each row, [rows]."""
-        if self.most == 1:
+        if not self.is_paged:
             return self.base + positions
         pages = self.table.gather(1, (positions // self.page)[:, None].long())[:, 0]
         return pages * self.page + positions % self.page

@@ -63,6 +63,7 @@ class Generator:
         self._settings = Settings(rows, model.device)
         self._fused: FusedStep | None = None
         self._graphed = graph(self._step, copy=False)
+        self._memory: Sequence[object] = ()
         self._stream_number = 0
 
     def generate(
@@ -105,6 +106,7 @@ class Generator:
     ) -> Iterator[list[int | None]]:
         self._stream_number = own = self._stream_number + 1
         self._settings.set(sampling)
+        self._follow_model()
         self.cache.begin([len(p) + n for p, n in zip(prompts, limits, strict=True)])
         made, open_rows = 0, {row for row, n in enumerate(limits) if n}
         try:
@@ -124,6 +126,15 @@ class Generator:
             if own == self._stream_number:
                 self._active.zero_()
                 self.cache.end()
+
+    def _follow_model(self) -> None:
+        """Plan the step anew if tensors of the model are others: it has their addresses."""
+        tensors = (*self.model.parameters(), *self.model.buffers())
+        memory = [(x.data_ptr(), x.dtype, x.shape, x.stride()) for x in tensors]
+        if memory != self._memory:
+            self._memory = memory
+            self._fused = FusedStep.of(self.model, self.cache, *self._rotary)
+            self._graphed = graph(self._step, copy=False)
 
     # ---- passes --------------------------------------------------------------------------------
     def _pass(self, positions: torch.Tensor, slots: torch.Tensor, attend: Attend) -> Pass:
@@ -161,8 +172,6 @@ class Generator:
 
     def _step_logits(self) -> torch.Tensor:
         """The logits of the next tokens: in one launch where its kernel takes the model."""
-        if self._fused is None or not self._fused.is_current():
-            self._fused = FusedStep.of(self.model, self.cache, *self._rotary)
         if self._fused is not None:
             return self._fused(self._tokens, self._positions)
         now = self._pass(

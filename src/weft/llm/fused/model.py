@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ PART = 64
 """Bytes of a row that a warp reads together: rows have whole ones."""
 QUARTER = 4
 """Scales of a row that are copied together: 16 bytes."""
+VECTOR = 16
+"""Bytes: copies begin at multiples of them."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,9 @@ def form_of(layer: Any, dtype: torch.dtype) -> Form | None:
 
 
 def form(model: Decoder) -> Form | None:
-    """The form of all layers but the head; None if the kernel does not read them."""
+    """The form of all layers but the head; None if the kernel does not read them, or the rest."""
+    if not all(_is_plain(x, model.dtype) for x in _rest(model)):
+        return None
     first = form_of(model.blocks[0].qkv, model.dtype)
     for block in model.blocks:
         rest = (block.out, block.up, block.down)
@@ -94,11 +99,18 @@ class Weights:
         maps = torch.frombuffer(bytearray(found), dtype=torch.int64)
         self.maps = maps.clone().to(model.device)  # at an address that maps may have
 
-    def are(self, model: Decoder, keys: Any, values: Any, has_head: bool) -> bool:
-        """True if these are still the tensors."""
-        now = _tensors(model, keys, values, has_head)
-        rows = zip(now, self.given, strict=True)
-        return all(a is b for row in rows for a, b in zip(*row, strict=True))
+
+def _rest(model: Decoder) -> Iterator[torch.Tensor]:
+    """The tensors beside the weights of products."""
+    yield from (model.embedding.weight, model.norm.weight)
+    for b in model.blocks:
+        given = (b.norm1.weight, b.norm2.weight, b.qkv.bias, b.q_norm, b.k_norm)
+        yield from (x for x in given if x is not None)
+
+
+def _is_plain(x: torch.Tensor, dtype: torch.dtype) -> bool:
+    """True for neighbouring elements of a dtype that begin at a vector."""
+    return bool(x.dtype is dtype and x.is_contiguous() and x.data_ptr() % VECTOR == 0)
 
 
 WORDS, TILE, TILE_ROW, PIECE, ROWS = 11, 64, 128, 1024, 16
@@ -143,4 +155,4 @@ def _map(tensor: Any, box: tuple[int, ...]) -> bytes:
 
 def _has_parts(weight: torch.Tensor) -> bool:
     row = int(weight.shape[1]) * int(weight.element_size())
-    return row % PART == 0 and int(weight.data_ptr()) % 16 == 0
+    return row % PART == 0 and int(weight.data_ptr()) % VECTOR == 0

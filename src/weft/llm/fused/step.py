@@ -50,16 +50,13 @@ class FusedStep:
     def of(cls, model: Decoder, cache: Cache, cos: Any, sin: Any) -> FusedStep | None:
         """The step of a model with its present weights; None if the kernel does not take it."""
         c, rows, dtype, gpu = model.config, cache.rows, model.dtype, target(model.device)
-        found = form(model) if cache.most == 1 else None
+        whole = not cache.is_paged and cache.keys[0].dtype is dtype
+        found = form(model) if whole else None
         if found is None or not fits(c, found.bits, rows, dtype, gpu):
             return None
         has_head = form_of(model.head, dtype) == found and model.head.bias is None
         made = plan(c, found, rows, cache.capacity, dtype, gpu, has_head)
         return None if made is None else cls(model, cache, found, cos, sin, made)
-
-    def is_current(self) -> bool:
-        """True if the model still has the weights of the table."""
-        return self._weights.are(self.model, self.cache.keys, self.cache.values, self.has_head)
 
     def __call__(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Run the step for the tokens [rows] at these positions."""
@@ -76,6 +73,7 @@ class FusedStep:
             all_given = [t for row in self._weights.given for t in row if t is not None]
             memory = [extent(t, "a tensor of the model") for t in all_given]
             run = functools.partial(launch.reaching, memory, *given)
+            self._counters.zero_()  # a launch that was stopped has left numbers
             launches.run("weft.llm", run, (given, all_given))
         if self.has_head:
             return self._logits
