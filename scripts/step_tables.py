@@ -18,11 +18,11 @@ BARS = 8
 """Kernels of a step that the page names; the others are added up."""
 
 
-def newest() -> list[dict[str, Any]]:
-    """The newest record of each step, in the order of the newest ones' first appearance."""
+def newest(wanted: Callable[[dict[str, Any]], bool] = bool) -> list[dict[str, Any]]:
+    """The newest wanted record of each step, in the order of the newest ones' first appearance."""
     text = RECORDS.read_text("utf-8") if RECORDS.is_file() else ""
-    records = [json.loads(line) for line in text.splitlines()]
-    return list({r["words"]: r for r in records}.values())
+    records = map(json.loads, text.splitlines())
+    return list({r["words"]: r for r in records if wanted(r)}.values())
 
 
 def ratios(table: Table) -> str:
@@ -121,14 +121,12 @@ LISTED = ("compile", "weft compile")
 
 def kernels(table: Table) -> str:
     """The longest kernels of training steps in bf16, by torch.compile and by weft's compiler."""
+    times = [(_time(r), r["date"]) for r in newest(_has_kernels)]
     listed = [
-        (t, name, t.results[name])
-        for t in map(_time, newest())
+        (t, f"{name}, {date}", t.results[name])
+        for t, date in times
         for name in LISTED
-        if name in t.results
-        and t.case.training
-        and t.case.dtype == "bf16"
-        and sum(us for _, _, us in t.results[name].kernels)
+        if name in t.results and t.case.training and t.case.dtype == "bf16"
     ]
     if not listed:
         return "No record has kernels yet: `weft bench networks --kernels` lists them."
@@ -143,6 +141,12 @@ def kernels(table: Table) -> str:
         rows.append(("", "", "others", "", f"{rest / 1e3:.2f}", _bar(rest / total)))
     header = ("step", "contender", "kernel", "launches#", "ms#", "share of the GPU's time")
     return table(header, rows)
+
+
+def _has_kernels(record: dict[str, Any]) -> bool:
+    """True if the contenders that the page shows have kernels; not all runs list them."""
+    results = record["results"]
+    return all(results.get(name, {}).get("kernels") for name in LISTED)
 
 
 def _bar(share: float) -> str:
