@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -344,14 +345,50 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
         program.run(str(source), [], device="gpu")
 
 
-def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_NVCC", "/nowhere/nvcc")
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Takes another nvcc."""
     toolkit.find.cache_clear()
-    try:
-        with pytest.raises(MissingDependency, match=r"pip install '.*\[nvcc\]'"):
-            program.run(str(PROGRAMS / "hello.cu"), [])
-    finally:
-        toolkit.find.cache_clear()
+    yield lambda path: monkeypatch.setenv("WEFT_NVCC", str(path))
+    toolkit.find.cache_clear()
+
+
+def test_a_missing_compiler_is_named(compiler: Callable[[Path], None]) -> None:
+    compiler(Path("/nowhere/nvcc"))
+    with pytest.raises(MissingDependency, match=r"not found(?s:.*)pip install '.*\[nvcc\]'"):
+        program.run(str(PROGRAMS / "hello.cu"), [])
+
+
+def script(folder: Path, command: str) -> Path:
+    """A program that starts another one in its place, as packages of systems install nvcc."""
+    path = folder / "bin" / "nvcc"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_a_script_that_starts_nvcc(compiler: Callable[[Path], None], tmp_path: Path) -> None:
+    """The headers are those of the nvcc that it starts."""
+    known = toolkit.find()
+    toolkit.find.cache_clear()
+    compiler(script(tmp_path, known.nvcc))
+    found = toolkit.find()
+    assert os.path.samefile(found.nvcc, known.nvcc) and found.root == known.root
+    assert os.path.samefile(found.include, known.include)
+
+
+@pytest.mark.parametrize("command", ["/nowhere/nvcc", "sh -c 'exit 3'"])
+def test_a_script_that_starts_none(
+    command: str, compiler: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """The error says what came of it."""
+    broken = script(tmp_path, command)
+    compiler(broken)
+    said = r"nowhere/nvcc.*" if "nowhere" in command else "exit code 3"
+    with pytest.raises(MissingDependency, match=rf"bin/nvcc cannot compile(?s:.*){said}") as caught:
+        toolkit.find()
+    assert "set WEFT_NVCC to another nvcc" in str(caught.value)
 
 
 def test_the_ptx_of_a_program(tmp_path: Path) -> None:

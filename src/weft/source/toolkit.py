@@ -34,23 +34,27 @@ _OF_CUDA_12 = re.compile(
     r'|kernelExecTimeoutEnabled|singleToDoublePrecisionPerfRatio|cooperativeMultiDeviceLaunch)"'
 )
 """Errors of CUDA 13 in programs that CUDA 12 compiles."""
+HEADER = "driver_types.h"
+"""A header that every toolkit has, and weft reads."""
+_HERE = re.compile(r"^#\$ _HERE_=(.+)$", re.MULTILINE)
+_INCLUDES = re.compile(r'^#\$ INCLUDES="-I([^"]+)"', re.MULTILINE)
+"""What nvcc says of its folder and its headers, if it is asked for its steps."""
 _NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
 
 
 @dataclass(frozen=True)
 class Toolkit:
-    """The compilers, and an identity that changes with their versions."""
+    """The compilers, the folder of CUDA's headers, and an identity that changes with versions."""
 
     nvcc: str
+    include: str
     host: str
     identity: str
 
     @property
-    def include(self) -> str:
-        """The folder of its headers."""
-        return os.path.join(
-            os.path.dirname(os.path.dirname(os.path.realpath(self.nvcc))), "include"
-        )
+    def root(self) -> str:
+        """The folder that nvcc is in the `bin` of."""
+        return _root(self.nvcc)
 
     def run(self, arguments: Sequence[str], *, what: str) -> str:
         """Run nvcc; return its output, or raise `CompileError` with it."""
@@ -88,14 +92,11 @@ def header_options() -> list[str]:
 
 @functools.cache
 def find() -> Toolkit:
-    """Find nvcc: WEFT_NVCC, this environment, PATH, the default folder."""
-    nvcc = locate("nvcc", VARIABLE)
-    if nvcc is None:
-        raise MissingDependency(
-            "nvcc was not found; it compiles whole CUDA programs",
-            allowed=f"NVIDIA's wheel, nvcc on PATH, or its path in {VARIABLE}",
-            next=pip_install("nvcc"),
-        )
+    """Find the first nvcc that starts: WEFT_NVCC, this environment, PATH, the default folder."""
+    compilers = list(_executables("nvcc", VARIABLE))
+    nvcc, include = next(filter(None, map(_with_headers, compilers)), ("", ""))
+    if not nvcc:
+        raise _missing(compilers)
     host = shutil.which("g++")
     if host is None:
         raise MissingDependency(
@@ -104,13 +105,53 @@ def find() -> Toolkit:
         )
     # Part of cache keys: another compiler must rebuild programs.
     versions = [_run([nvcc, "--version"]).stdout, _run([host, "-dumpfullversion"]).stdout]
-    return Toolkit(nvcc, host, "\n".join([nvcc, host, *versions]))
+    return Toolkit(nvcc, include, host, "\n".join([nvcc, host, *versions]))
+
+
+def _missing(compilers: Sequence[str]) -> MissingDependency:
+    """The error where there is no nvcc, or where none of these starts."""
+    if not compilers:
+        return MissingDependency(
+            "nvcc was not found; it compiles whole CUDA programs",
+            allowed=f"NVIDIA's wheel, nvcc on PATH, or its path in {VARIABLE}",
+            next=pip_install("nvcc"),
+        )
+    done = _run([compilers[0], "--version"])
+    said = (done.stderr + done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
+    return MissingDependency(
+        f"{compilers[0]} cannot compile: it does not start, or CUDA's headers are missing",
+        got=said[-1],
+        next=f"set {VARIABLE} to another nvcc, or {pip_install('nvcc')}",
+    )
+
+
+def _with_headers(nvcc: str) -> tuple[str, str] | None:
+    """An nvcc and the folder of its headers; for a script that starts one, that one.
+
+    None if it does not start, or has no headers.
+    """
+    include = os.path.join(_root(nvcc), "include")
+    if os.path.exists(os.path.join(include, HEADER)):
+        return nvcc, include
+    done = _run([nvcc, "--dryrun", "-c", "-x", "cu", os.devnull, "-o", os.devnull])
+    here, folder = _HERE.search(done.stderr), _INCLUDES.search(done.stderr)
+    if here is None or folder is None or not os.path.exists(os.path.join(folder[1], HEADER)):
+        return None
+    return os.path.join(here[1], "nvcc"), os.path.realpath(folder[1])
+
+
+def _root(nvcc: str) -> str:
+    return os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
 
 
 def locate(name: str, variable: str) -> str | None:
     """The first executable of this name: an environment variable, NVIDIA's wheel, PATH, CUDA's
     default folder."""
-    return next((path for path in _candidates(name, variable) if os.access(path, os.X_OK)), None)
+    return next(_executables(name, variable), None)
+
+
+def _executables(name: str, variable: str) -> Iterator[str]:
+    return (path for path in _candidates(name, variable) if os.access(path, os.X_OK))
 
 
 def shared_library(name: str) -> str | None:

@@ -197,6 +197,6 @@ def _listed(listing: Path, toolkit: Toolkit) -> list[str]:
 
 
 def _of_toolkit(file: str, toolkit: Toolkit) -> bool:
-    root = os.path.dirname(os.path.dirname(os.path.realpath(toolkit.nvcc)))
+    root = toolkit.root
     roots = (root if root not in ("/usr", "/usr/local") else "/usr/local/cuda", str(LIBRARIES))
     return file.startswith(roots) or "/nvidia/cu13/" in file

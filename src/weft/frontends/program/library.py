@@ -19,7 +19,7 @@ from weft.frontends.program import parts as library_parts
 from weft.frontends.program import stubs
 from weft.frontends.program.parallel import parallel
 from weft.frontends.program.parts import CORE, DRIVER, SHIM, TRACED
-from weft.source.toolkit import LIBRARIES, Toolkit
+from weft.source.toolkit import HEADER, LIBRARIES, Toolkit
 
 FORMAT = 8
 """Increment this when the build changes: it is part of the cache keys."""
@@ -129,5 +129,5 @@ def _empty(toolkit: Toolkit, path: Path) -> str:
 
 def _error_names(toolkit: Toolkit) -> str:
     """A row for each value of cudaError_t, as this toolkit has them."""
-    text = (Path(toolkit.include) / "driver_types.h").read_text("utf-8")
+    text = (Path(toolkit.include) / HEADER).read_text("utf-8")
     return "".join(f'{{{number}, "{name}"}},\n' for name, number in _ERROR_NAMES.findall(text))

@@ -53,7 +53,7 @@ endforeach()
 def make(folder: Path) -> Path:
     """Make the folder, or bring it up to date; return the path of its nvcc."""
     tools, folder = toolkit.find(), folder.absolute()
-    root = Path(os.path.realpath(tools.nvcc)).parent.parent
+    root = Path(tools.root)
     if folder.exists() and any(folder.iterdir()) and not (folder / "bin" / LINKER).exists():
         raise Error(
             "this folder is neither empty nor a toolkit folder of weft",
