@@ -160,9 +160,8 @@ def test_parts_of_the_time_add_up_and_show_themselves(tmp_path: Path) -> None:
         assert row.compute + row.exposed + row.idle == pytest.approx(row.seconds)
         assert 0 < row.efficiency <= 1 and row.simulated == pytest.approx(row.seconds, rel=0.1)
     assert "ulysses on 16 GPUs: 8 key heads cannot be split evenly" in str(found)
-    assert "llama-1b train bf16 batch=4 length=2048, measured: 119.3 ms by weft compile" in str(
-        found
-    )
+    step = r"llama-1b train bf16 batch=4 length=2048, measured: 1\d\d\.\d ms by weft compile"
+    assert re.search(step, str(found))
     assert json.loads(json.dumps(found.to_dict()))["rows"][0]["layout"] == "ring"
     found.save(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
