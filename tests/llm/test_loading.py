@@ -141,7 +141,7 @@ def test_broken_indices(tmp_path: Path, places: Any, words: str) -> None:
 
 
 CONFIGS: dict[str, Any] = {
-    "another family": ({"model_type": "mamba"}, "(?s)not known.*'mamba'.*llama, qwen2"),
+    "another family": ({"model_type": "mamba"}, "(?s)not known.*'mamba'.*llama, mistral, qwen2"),
     "no number": ({"hidden_size": None}, "no number 'hidden_size'"),
     "no whole number": ({"head_dim": 8.5}, "(?s)'head_dim' .* whole number.*8.5"),
     "another activation": ({"hidden_act": "gelu"}, "(?s)this 'hidden_act'.*'gelu'.*'silu'"),
@@ -149,6 +149,7 @@ CONFIGS: dict[str, Any] = {
     "heads that do not fit": ({"num_key_value_heads": 3}, "(?s)heads of a model.*4 heads, 3 of"),
     "a size of 0": ({"num_hidden_layers": 0}, "(?s)at least 1.*depth 0"),
     "a window": ({"use_sliding_window": True}, "use_sliding_window"),
+    "scores as they are": ({**plain.GPT2, "scale_attn_weights": False}, "scale_attn_weights"),
 }
 
 
@@ -158,6 +159,27 @@ def test_configs_that_are_refused(tmp_path: Path, case: str) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**plain.LLAMA, **change}))
     with pytest.raises(ArgumentError, match=words):
         weft.llm.load(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "context"),
+    [
+        ({"sliding_window": None}, 64),
+        ({"sliding_window": 24}, 24),
+        ({"sliding_window": 99}, 64),
+        ({}, 64),
+    ],
+)
+def test_mistral(tmp_path: Path, change: Any, context: int) -> None:
+    """A Llama, whose tokens see all others as long as these are within a window."""
+    config = {**plain.LLAMA, "model_type": "mistral", "rope_scaling": None, **change}
+    stored = plain.weights(config, 3)
+    model = weft.llm.load(plain.write(tmp_path, config, stored), "cpu")
+    assert model.config.context == context
+    with pytest.raises(ArgumentError, match=f"1 to {context}, the positions"):
+        weft.llm.Generator(model, capacity=context + 1)
+    found = weft.llm.Generator(model, capacity=16).generate([[3, 1, 4]], 4, stop=())
+    assert found == [plain.greedy(config, stored, [3, 1, 4], 4)[0]]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Decoders that generate tokens on weft's kernels: Llama, Qwen 2, Qwen 3 and GPT-2."""
+"""Decoders that generate tokens on weft's kernels: Llama, Mistral, Qwen 2, Qwen 3 and GPT-2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HOMES = {
 def load(folder: Any, device: Any = None, dtype: Any = None) -> Decoder:
     """Load a decoder from a folder with config.json and safetensors files.
 
-    folder  as public models of the families Llama, Qwen 2, Qwen 3 and GPT-2 are stored
+    folder  as public models of the families Llama, Mistral, Qwen 2, Qwen 3 and GPT-2 are stored
     device  of torch: "cuda", or "cpu" for the simulated GPU; by default a GPU if there is one
     dtype   float32, float16 or bfloat16; by default that of the weights
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from weft.errors import ArgumentError
 
-FAMILIES = ("llama", "qwen2", "qwen3", "gpt2")
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gpt2")
 """Values of `model_type` that are known."""
+_WINDOW = 4096
+"""Positions that a token of Mistral sees, where config.json does not tell."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Scaling:
 class DecoderConfig:
     """The sizes of a decoder.
 
-    family     llama, qwen2, qwen3 or gpt2
+    family     llama, mistral, qwen2, qwen3 or gpt2
     head_size  elements of a head
     hidden     width of the feed-forward layers
     context    the most positions
@@ -162,13 +164,17 @@ class _Fields:
 
 
 def _rotary(family: str, fields: _Fields) -> DecoderConfig:
-    """Llama and Qwen."""
+    """Llama, Mistral and Qwen."""
     fields.need("hidden_act", "silu")
     fields.need("mlp_bias", False)
     fields.need("attention_bias", False)
     fields.need("use_sliding_window", False, None)
     heads, width = fields.size("num_attention_heads"), fields.size("hidden_size")
     theta, scaling = _frequencies(fields)
+    context = fields.size("max_position_embeddings")
+    if family == "mistral" and fields.found.get("sliding_window", _WINDOW) is not None:
+        # Within its window, a token sees all others.
+        context = min(context, fields.size("sliding_window", _WINDOW))
     return DecoderConfig(
         family=family,
         vocabulary=fields.size("vocab_size"),
@@ -178,7 +184,7 @@ def _rotary(family: str, fields: _Fields) -> DecoderConfig:
         kv_heads=fields.size("num_key_value_heads", heads),
         head_size=fields.size("head_dim", width // max(heads, 1)),
         hidden=fields.size("intermediate_size"),
-        context=fields.size("max_position_embeddings"),
+        context=context,
         eps=fields.number("rms_norm_eps", 1e-6),
         theta=theta,
         scaling=scaling,
@@ -211,7 +217,8 @@ def _frequencies(fields: _Fields) -> tuple[float, Scaling | None]:
 
 
 def _gpt2(fields: _Fields) -> DecoderConfig:
-    fields.need("activation_function", "gelu_new")
+    fields.need("activation_function", "gelu_new", "gelu_pytorch_tanh")
+    fields.need("scale_attn_weights", True)
     fields.need("scale_attn_by_inverse_layer_idx", False)
     heads, width = fields.size("n_head"), fields.size("n_embd")
     return DecoderConfig(

@@ -1,4 +1,4 @@
-"""A decoder of tokens: Llama, Qwen 2, Qwen 3 and GPT-2, on weft's ops.
+"""A decoder of tokens: Llama, Mistral, Qwen 2, Qwen 3 and GPT-2, on weft's ops.
 
 A layer is nine launches: two norms that also add the residual, one product for queries, keys and
 values, one launch that turns them and stores keys and values, attention, the output, one product

@@ -42,7 +42,7 @@ def run(
     ] = options.AUTO,
     json: show.Json = False,
 ) -> None:
-    """Continue a prompt with a decoder: Llama, Qwen 2, Qwen 3 or GPT-2.
+    """Continue a prompt with a decoder: Llama, Mistral, Qwen 2, Qwen 3 or GPT-2.
 
     Tokens are printed as they come, and Ctrl-C ends the text. On a GPU a step is one CUDA graph.
     Without a GPU the kernels run on the simulated GPU: choose a small model, or --demo.
