@@ -308,7 +308,7 @@ def test_doctor_is_well_here() -> None:
 def test_doctor_runs_a_program_to_judge_nvcc(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrapper that answers --version and cannot compile."""
+    """A wrapper that answers --version and cannot compile, and one whose nvcc has no header."""
     wrapper = tmp_path / "nvcc"
     wrapper.write_text('#!/bin/sh\n[ "$1" = --version ] || { echo no ptxas >&2; exit 1; }\n')
     wrapper.chmod(0o755)
@@ -318,7 +318,16 @@ def test_doctor_runs_a_program_to_judge_nvcc(
         (finding,) = doctor._nvcc()
     finally:
         toolkit.find.cache_clear()
-    assert not finding.ok and "a program failed:" in finding.found and "[nvcc]" in finding.fix
+    assert not finding.ok and "nvcc cannot compile: no ptxas" in finding.found
+    assert "[nvcc]" in finding.fix
+    steps = f'#$ _HERE_={tmp_path}\n#$ INCLUDES="-I{tmp_path}/include"'
+    wrapper.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{steps}\nEND\n")
+    toolkit.find.cache_clear()
+    try:
+        (finding,) = doctor._nvcc()
+    finally:
+        toolkit.find.cache_clear()
+    assert f"no driver_types.h in {tmp_path}/include" in finding.found
 
 
 def test_doctor_says_what_mends_a_broken_compiler(tmp_path: Path) -> None:

@@ -242,7 +242,8 @@ def test_the_page_has_the_newest_steps(record: Path) -> None:
     named = "weft compile"
     results = {**TIME.results, named: replace(TIME.results[named], kernels=kernels)}
     new = {**NetworkTime(CASE, results).to_dict(), **MACHINE}
-    record.write_text("".join(json.dumps(line) + "\n" for line in (old, new)))
+    bare = {**NetworkTime(CASE, TIME.results).to_dict(), **MACHINE}  # a later run without kernels
+    record.write_text("".join(json.dumps(line) + "\n" for line in (old, new, bare)))
     page = tables.TABLES["networks_ratios"]()
     assert "NVIDIA H200, driver 1, torch 2.13. Above 1, weft is faster." in page
     assert f"| `{CASE.words}` | 2.00 x | 2.00 x | 2.00 x | 2026-01-02 |" in page
@@ -250,7 +251,9 @@ def test_the_page_has_the_newest_steps(record: Path) -> None:
     assert f"| `{CASE.words}` | eager | 20.00 | 16.00 | 3.0 | 2.0 |  | 0.0e+00 |" in steps
     assert "|  | compile | failed | failed |  |  |  |  |" in steps and "99.00" not in steps
     listed = tables.TABLES["networks_kernels"]()
-    assert f"| `{CASE.words}` | weft compile | `kernel0` | 2 | 1.00 | ███ 10% |" in listed
+    assert (
+        f"| `{CASE.words}` | weft compile, 2026-01-02 | `kernel0` | 2 | 1.00 | ███ 10% |" in listed
+    )
     assert "|  |  | others |  | 2.00 | ██████ 20% |" in listed
 
 

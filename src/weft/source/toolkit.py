@@ -38,7 +38,7 @@ HEADER = "driver_types.h"
 """A header that every toolkit has, and weft reads."""
 _HERE = re.compile(r"^#\$ _HERE_=(.+)$", re.MULTILINE)
 _INCLUDES = re.compile(r'^#\$ INCLUDES="-I([^"]+)"', re.MULTILINE)
-"""What nvcc says of its folder and its headers, if it is asked for its steps."""
+"""The folders of nvcc and of its headers, in the steps that it prints."""
 _NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
 
 
@@ -116,11 +116,12 @@ def _missing(compilers: Sequence[str]) -> MissingDependency:
             allowed=f"NVIDIA's wheel, nvcc on PATH, or its path in {VARIABLE}",
             next=pip_install("nvcc"),
         )
-    done = _run([compilers[0], "--version"])
-    said = (done.stderr + done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
+    done = _steps(compilers[0])
+    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    folder = _INCLUDES.search(done.stderr)
     return MissingDependency(
-        f"{compilers[0]} cannot compile: it does not start, or CUDA's headers are missing",
-        got=said[-1],
+        f"{compilers[0]} cannot compile",
+        got=said[-1] if folder is None else f"no {HEADER} in {os.path.realpath(folder[1])}",
         next=f"set {VARIABLE} to another nvcc, or {pip_install('nvcc')}",
     )
 
@@ -133,11 +134,15 @@ def _with_headers(nvcc: str) -> tuple[str, str] | None:
     include = os.path.join(_root(nvcc), "include")
     if os.path.exists(os.path.join(include, HEADER)):
         return nvcc, include
-    done = _run([nvcc, "--dryrun", "-c", "-x", "cu", os.devnull, "-o", os.devnull])
-    here, folder = _HERE.search(done.stderr), _INCLUDES.search(done.stderr)
+    steps = _steps(nvcc).stderr
+    here, folder = _HERE.search(steps), _INCLUDES.search(steps)
     if here is None or folder is None or not os.path.exists(os.path.join(folder[1], HEADER)):
         return None
     return os.path.join(here[1], "nvcc"), os.path.realpath(folder[1])
+
+
+def _steps(nvcc: str) -> subprocess.CompletedProcess[str]:
+    return _run([nvcc, "--dryrun", "-c", "-x", "cu", os.devnull, "-o", os.devnull])
 
 
 def _root(nvcc: str) -> str:

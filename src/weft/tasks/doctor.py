@@ -95,11 +95,15 @@ def _headers() -> Iterator[Checkup]:
         yield Checkup(f"<{header}>", folder is not None, what, fix, needed)
 
 
+def _said(error: Error) -> str:
+    return f"{error.what}: {error.got}" if error.got else error.what
+
+
 def _nvcc() -> Iterator[Checkup]:
     try:
         nvcc = toolkit.find().nvcc
     except Error as error:
-        yield Checkup("nvcc and g++", False, f"{error.what} (optional)", error.next, needed=False)
+        yield Checkup("nvcc and g++", False, f"{_said(error)} (optional)", error.next, needed=False)
         return
     # Only a program that ran shows that it works: an nvcc in a wrapper may lack its parts.
     with tempfile.TemporaryDirectory() as folder:
