@@ -7,9 +7,9 @@
 Weights are random bf16 numbers, made on the device; both models share them. Each step reads 1,500
 tokens of context, for 1, 2 and 16 texts. weft's step is a CUDA graph, with the draw of the token;
 PyTorch's ends with the logits, eager and by torch.compile(mode="reduce-overhead"), on a static
-cache. weft is also timed with weights of 8 and 4 bits, and by single kernels where a step is one
-launch otherwise, or would be but for a limit of texts. Times are medians of rounds of steps that
-follow each other, by CUDA events.
+cache. weft is also timed with weights of 8 and 4 bits, by single kernels where a step is one launch
+otherwise, or would be but for a limit of texts, and with results that do not depend on the batch.
+Times are medians of rounds of steps that follow each other, by CUDA events.
 """
 
 from __future__ import annotations
@@ -95,9 +95,11 @@ class PlainStep:
         return F.linear(self.norm(x, self.model.norm), self.model.head.weight)
 
 
-def filled(model: Decoder, rows: int, capacity: int, context: int) -> Generator:
+def filled(
+    model: Decoder, rows: int, capacity: int, context: int, batch_invariant: bool = False
+) -> Generator:
     """A generator whose texts have so many tokens; each step is at the same position."""
-    generator = Generator(model, rows=rows, capacity=capacity)
+    generator = Generator(model, rows=rows, capacity=capacity, batch_invariant=batch_invariant)
     for number, side in enumerate(generator.cache.keys + generator.cache.values):
         wave = torch.arange(side.numel(), device=model.device, dtype=torch.float32)
         side.copy_((wave * 0.37 + number).sin().view(side.shape))
@@ -126,7 +128,8 @@ def of_weft(model: Decoder, rows: int, capacity: int, context: int) -> dict[str,
     for name, count in kinds.items():
         with most_texts(count):
             made[name] = milliseconds(step_of(filled(model, rows, capacity, context)))
-    return made
+    invariant = filled(model, rows, capacity, context, batch_invariant=True)
+    return made | {"batch-invariant": milliseconds(step_of(invariant))}
 
 
 def step_of(generator: Generator) -> Callable[[], Any]:

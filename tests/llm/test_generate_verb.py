@@ -32,6 +32,7 @@ def test_the_demo() -> None:
     found = json.loads(weft(*words, "--json").output)
     assert found["prompt"] == [97, 98] and len(found["tokens"]) == 4 and found["rate"] is None
     assert found["text"] == bytes(found["tokens"]).decode(errors="replace")
+    assert json.loads(weft(*words, "--batch-invariant", "--json").output) == found
     said = weft(*words).output
     assert said.endswith("\n4 tokens on the simulated GPU\n")
 

@@ -200,3 +200,12 @@ def test_models_that_it_leaves(name: str, tmp_path: Path) -> None:
     generator = Generator(model, rows=rows, capacity=16, **options)
     cos, sin = generator._rotary
     assert FusedStep.of(model, generator.cache, cos, sin) is None
+
+
+def test_batch_invariant_steps_are_single_kernels(tmp_path: Path) -> None:
+    """The sums of the launch are those of one or two texts alone."""
+    model = decoder(tmp_path, "llama", BF16)
+    for batch_invariant in (False, True):
+        generator = Generator(model, capacity=32, batch_invariant=batch_invariant)
+        generator._follow_model()
+        assert (generator._fused is None) == batch_invariant

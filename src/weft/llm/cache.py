@@ -8,7 +8,9 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.llm.decoder import Attend, Decoder
+from weft.llm.invariance import joined, op
 from weft.ops.core import library
+from weft.ops.families.attention.forward import MOST_HEADS
 
 KINDS = ("static", "paged")
 PAGE = 16
@@ -31,7 +33,7 @@ class Cache:
     ) -> None:
         c = model.config
         self.is_paged = paged = kind == "paged"
-        self.rows, self.capacity = rows, capacity
+        self.rows, self.capacity, self.heads = rows, capacity, c.heads
         self.page = page if paged else capacity
         self.most = -(-capacity // self.page)
         count = rows + (rows * self.most if pages is None else pages) if paged else rows
@@ -84,35 +86,48 @@ class Cache:
         return (pages * self.page + positions % self.page).int()
 
     # ---- attention -----------------------------------------------------------------------------
-    def of_step(self) -> Attend:
+    def of_step(self, batch_invariant: bool = False) -> Attend:
         """Attention of one new token of each row, which sees all keys of its text."""
         if self.keys[0].dtype is torch.float32:
-            return self._masked()
-        attend = library.call("attention_paged")
+            return self._masked(batch_invariant)
+        attend = op("attention_paged", batch_invariant)
+        most = self._most_texts(batch_invariant)
 
         def paged(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = attend(
-                q.unsqueeze(2), self.keys[i], self.values[i], self.table, self.lengths
-            )
-            return found[:, :, 0]
+            by_text = (x.split(most) for x in (q.unsqueeze(2), self.table, self.lengths))
+            found = [
+                attend(own, self.keys[i], self.values[i], *where)
+                for own, *where in zip(*by_text, strict=True)
+            ]
+            return joined(found)[:, :, 0]
 
         return paged
 
-    def _masked(self) -> Attend:
+    def _most_texts(self, batch_invariant: bool) -> int:
+        """Texts of a call of attention: invariant ones do not choose fewer parts for more texts."""
+        return max(1, MOST_HEADS // self.heads) if batch_invariant else self.rows
+
+    def _masked(self, batch_invariant: bool) -> Attend:
         """The same for float32, which kernels of pages do not take: a mask hides free slots."""
-        attend = library.call("attention")
+        attend = op("attention", batch_invariant)
+        most = self._most_texts(batch_invariant)
         seen = (self.numbers < self.lengths[:, None])[:, None, None]
 
         def masked(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             past = (x.transpose(1, 2) for x in (self.keys[i], self.values[i]))
-            found: torch.Tensor = attend(q.unsqueeze(2), *past, seen, enable_gqa=True)
-            return found[:, :, 0]
+            by_text = (x.split(most) for x in (q.unsqueeze(2), *past, seen))
+            found = [attend(*own, enable_gqa=True) for own in zip(*by_text, strict=True)]
+            return joined(found)[:, :, 0]
 
         return masked
 
 
-def of_prompts(lengths: Sequence[int], device: torch.device) -> Attend:
+def of_prompts(
+    lengths: Sequence[int], device: torch.device, batch_invariant: bool = False
+) -> Attend:
     """Attention of whole prompts, one after another: each token sees those of its own before it."""
+    if batch_invariant and len(lengths) > 1:
+        return _by_prompt(lengths, device)
     starts = [0]
     for n in lengths:
         starts.append(starts[-1] + n)
@@ -124,5 +139,16 @@ def of_prompts(lengths: Sequence[int], device: torch.device) -> Attend:
             q, k, v, ends, ends, most, most, is_causal=True, enable_gqa=True
         )
         return found
+
+    return prompts
+
+
+def _by_prompt(lengths: Sequence[int], device: torch.device) -> Attend:
+    """The same by a call for each prompt, whose kernel does not depend on the others."""
+    calls = [of_prompts([n], device) for n in lengths]
+
+    def prompts(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        parts = zip(calls, *(x.split(list(lengths)) for x in (q, k, v)), strict=True)
+        return joined([call(i, *own) for call, *own in parts])
 
     return prompts

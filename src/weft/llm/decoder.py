@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from weft.llm.config import DecoderConfig
+from weft.llm.invariance import in_chunks, op
 from weft.nn.layers import CLASSES
 from weft.ops.core import library
 
@@ -31,6 +32,7 @@ class Pass:
     keys, values      the cache of each layer, [pages, keys of a page, heads, size]
     cos, sin          of rotary positions, [positions, size / 2]; None: learned positions
     attend            the attention of new tokens
+    batch_invariant   no other token of the pass changes the bits of one
     """
 
     positions: torch.Tensor
@@ -40,6 +42,7 @@ class Pass:
     cos: torch.Tensor | None
     sin: torch.Tensor | None
     attend: Attend
+    batch_invariant: bool = False
 
 
 class Block(nn.Module):  # type: ignore[misc]
@@ -66,17 +69,17 @@ class Block(nn.Module):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(the sum so far, what the next norm adds to it)."""
         c, i = self.config, self.number
-        y, x = _normed(self.norm1, c, x, added)
+        y, x = _normed(self.norm1, c, x, added, now)
+        y = product(self.qkv, y, now.batch_invariant)
         heads = library.call("rotary_cached")(
-            product(self.qkv, y), now.positions, now.slots, now.keys[i], now.values[i],
+            y, now.positions, now.slots, now.keys[i], now.values[i],
             now.cos, now.sin, self.q_norm, self.k_norm, c.heads, c.eps,
         )  # fmt: skip
-        y = product(self.out, now.attend(i, *heads).flatten(1))
-        y, x = _normed(self.norm2, c, x, y)
-        y = product(self.up, y)
-        if c.is_gpt2:
-            return x, product(self.down, library.call("gelu")(y, approximate="tanh"))
-        return x, product(self.down, library.call("swiglu")(y))
+        y = product(self.out, now.attend(i, *heads).flatten(1), now.batch_invariant)
+        y, x = _normed(self.norm2, c, x, y, now)
+        y = product(self.up, y, now.batch_invariant)
+        y = library.call("gelu")(y, approximate="tanh") if c.is_gpt2 else library.call("swiglu")(y)
+        return x, product(self.down, y, now.batch_invariant)
 
 
 class Decoder(nn.Module):  # type: ignore[misc]
@@ -118,17 +121,18 @@ class Decoder(nn.Module):  # type: ignore[misc]
             added = look(now.positions, self.places.weight)
         for block in self.blocks:
             x, added = block(x, added, now)
-        return _normed(self.norm, self.config, x, added)[0]
+        return _normed(self.norm, self.config, x, added, now)[0]
 
 
-def product(layer: Any, x: torch.Tensor) -> torch.Tensor:
+def product(layer: Any, x: torch.Tensor, batch_invariant: bool = False) -> torch.Tensor:
     """The result of a layer. Weights do not change between tokens: kernels may read them early."""
     made: torch.Tensor
     is_plain = type(layer) is CLASSES["Linear"]
     if is_plain:
-        made = library.call("linear_constant")(x, layer.weight, layer.bias)
-    else:
-        made = layer(x, constant=True) if hasattr(layer, "quantised") else layer(x)
+        made = op("linear_constant", batch_invariant)(x, layer.weight, layer.bias)
+        return made
+    options = {"constant": True} if hasattr(layer, "quantised") else {}
+    made = in_chunks(layer, x, **options) if batch_invariant else layer(x, **options)
     return made
 
 
@@ -152,12 +156,12 @@ def _norm(c: DecoderConfig, **where: Any) -> Any:
 
 
 def _normed(
-    norm: Any, c: DecoderConfig, x: torch.Tensor, added: torch.Tensor | None
+    norm: Any, c: DecoderConfig, x: torch.Tensor, added: torch.Tensor | None, now: Pass
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(the norm of the sum, the sum), in one launch."""
     name = "layer_norm" if c.is_gpt2 else "rms_norm"
     rest = [(c.width,), norm.weight, *([norm.bias] if c.is_gpt2 else []), c.eps]
     if added is None:
-        return library.call(name)(x, *rest), x
-    y, total = library.call(f"add_{name}")(added, x, *rest)
+        return op(name, now.batch_invariant)(x, *rest), x
+    y, total = op(f"add_{name}", now.batch_invariant)(added, x, *rest)
     return y, total

@@ -29,6 +29,7 @@ class Generator:
     cache     "static": slots for all tokens of each text; "paged": pages of a pool
     page      slots of a page
     pages     pages of the pool; by default as many as all texts can need
+    batch_invariant  the tokens of a text do not depend on the other texts, nor on `rows`
 
     On a GPU a step is one CUDA graph. `generate` returns the tokens that follow each prompt,
     `stream` yields them as they come.
@@ -48,11 +49,13 @@ class Generator:
         cache: str = "static",
         page: int = PAGE,
         pages: int | None = None,
+        batch_invariant: bool = False,
     ) -> None:
         c = model.config
         capacity = c.context if capacity is None else capacity
         _check(model, rows, capacity, cache, page, pages)
         self.model, self.rows, self.capacity = model, rows, capacity
+        self.batch_invariant = batch_invariant
         self.cache = Cache(model, rows, capacity, cache, page, pages)
         rotary = (None, None) if c.is_gpt2 else angles(c, capacity, model.device)
         self._rotary: tuple[torch.Tensor | None, torch.Tensor | None] = rotary
@@ -133,12 +136,14 @@ class Generator:
         memory = [(x.data_ptr(), x.dtype, x.shape, x.stride()) for x in tensors]
         if memory != self._memory:
             self._memory = memory
-            self._fused = FusedStep.of(self.model, self.cache, *self._rotary)
+            fused = None if self.batch_invariant else FusedStep.of
+            self._fused = fused and fused(self.model, self.cache, *self._rotary)
             self._graphed = graph(self._step, copy=False)
 
     # ---- passes --------------------------------------------------------------------------------
     def _pass(self, positions: torch.Tensor, slots: torch.Tensor, attend: Attend) -> Pass:
-        return Pass(positions, slots, self.cache.keys, self.cache.values, *self._rotary, attend)
+        memory = self.cache.keys, self.cache.values
+        return Pass(positions, slots, *memory, *self._rotary, attend, self.batch_invariant)
 
     def _prefill(self, prompts: Sequence[Prompt]) -> torch.Tensor:
         """Run all prompts, one after another in one tensor; draw the first token of each."""
@@ -150,7 +155,7 @@ class Generator:
         tokens = numbers((t for p in prompts for t in p), torch.int64)
         positions = numbers(i for n in lengths for i in range(n))
         rows = numbers(row for row, n in enumerate(lengths) for _ in range(n))
-        attend = caches.of_prompts(lengths, device)
+        attend = caches.of_prompts(lengths, device, self.batch_invariant)
         now = self._pass(positions, self.cache.slots(rows, positions), attend)
         last = numbers(torch.tensor(lengths).cumsum(0).sub(1).tolist(), torch.int64)
         hidden = self.model(tokens, now)[last]
@@ -160,7 +165,8 @@ class Generator:
         self._positions.copy_(numbers([n - 1 for n in lengths] + [0] * rest))
         self.cache.lengths.copy_(self._positions + 1)
         self._tokens.zero_()
-        drawn = self._draw(product(self.model.head, hidden), len(prompts))
+        logits = product(self.model.head, hidden, self.batch_invariant)
+        drawn = self._draw(logits, len(prompts))
         self._advance(drawn, len(prompts))
         return drawn
 
@@ -174,10 +180,10 @@ class Generator:
         """The logits of the next tokens: in one launch where its kernel takes the model."""
         if self._fused is not None:
             return self._fused(self._tokens, self._positions)
-        now = self._pass(
-            self._positions, self.cache.next_slots(self._positions), self.cache.of_step()
-        )
-        return product(self.model.head, self.model(self._tokens, now))
+        slots = self.cache.next_slots(self._positions)
+        now = self._pass(self._positions, slots, self.cache.of_step(self.batch_invariant))
+        hidden = self.model(self._tokens, now)
+        return product(self.model.head, hidden, self.batch_invariant)
 
     def _draw(self, logits: torch.Tensor, count: int) -> torch.Tensor:
         settings = (s[:count] for s in (*self._settings.tensors, self._positions))

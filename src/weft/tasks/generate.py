@@ -34,6 +34,7 @@ class GenerateOptions:
     tokens    how many at the most
     sampling  the keyword arguments of `weft.llm.Sampling`
     dtype     float32, float16 or bfloat16; "": that of the weights
+    batch_invariant  as of `weft.llm.Generator`
     device    the one that the user chose, if any
     """
 
@@ -45,6 +46,7 @@ class GenerateOptions:
     cache: str = "static"
     dtype: str = ""
     device: Selection | None = None
+    batch_invariant: bool = False
 
 
 def generate(options: GenerateOptions, say: Say) -> Generated:
@@ -55,7 +57,9 @@ def generate(options: GenerateOptions, say: Say) -> Generated:
     model = _model(options, place)
     prompt, of = _prompt(options, model)
     capacity = min(len(prompt) + options.tokens, model.config.context)
-    generator = llm.Generator(model, capacity=capacity, cache=options.cache)
+    generator = llm.Generator(
+        model, capacity=capacity, cache=options.cache, batch_invariant=options.batch_invariant
+    )
     stream = generator.stream([prompt], options.tokens, sampling)
     show = None if of is None else with_torch("weft.llm.tokens").TextStream(of)
     with _compiled_for(place):

@@ -34,6 +34,9 @@ def run(
     cache: Annotated[
         str, typer.Option(help="Keys and values: static, or paged (16-bit weights).")
     ] = "static",
+    batch_invariant: Annotated[
+        bool, typer.Option(help="The tokens that the text would have in any batch.")
+    ] = False,
     dtype: Annotated[
         str, typer.Option(help="float32, float16 or bfloat16. Default: that of the weights.")
     ] = "",
@@ -58,6 +61,7 @@ def run(
         cache,
         dtype,
         None if device == options.AUTO else options.device(device),
+        batch_invariant,
     )
     made = generate(asked, (lambda text: None) if json else _say)
     show.result(json, made.to_dict, generated(made))

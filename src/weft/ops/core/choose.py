@@ -21,13 +21,15 @@ from weft.ops.core.target import Target
 class Request:
     """A call of an op: the layouts of its tensors (None for an omitted one) and its options.
 
-    options  the arguments that are not tensors, by name
+    options    the arguments that are not tensors, by name
+    invariant  candidates may not depend on the number of rows: see invariant.py
     """
 
     op: str
     inputs: tuple[Layout | None, ...]
     options: dict[str, Any]
     target: Target
+    invariant: bool = False
 
     @property
     def first(self) -> Layout:
@@ -53,12 +55,15 @@ class Candidate:
     cost   modelled seconds
     why    the figures behind the cost, as text
     build  makes the plan; this compiles the kernels
+    order  that of its sums: candidates with the same one give a row the same bits, whatever the
+           number of rows; "": an order of its own
     """
 
     name: str
     cost: float
     why: str
     build: Callable[[], Plan]
+    order: str = ""
 
 
 @dataclass(frozen=True)

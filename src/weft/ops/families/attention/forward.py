@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from weft.errors import ArgumentError
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
@@ -22,8 +23,14 @@ from weft.ops.families.attention.problem import EXPRESSION, AttentionOperands, P
 from weft.ops.families.attention.ring_model import RingTile
 
 FewQueriesTile = ForwardTile | DirectTile | RingTile
+LEAST_QUERIES = 16
+"""Queries of the smallest tile."""
 LISTED = 8
 """Candidates of a call."""
+MOST_HEADS = COUNTERS
+"""Heads of all sequences of an invariant call, whose keys may be split however many they are."""
+ORDER = "one sequence"
+"""The order of sums of the candidate that one sequence would have alone."""
 
 
 def candidates(
@@ -46,9 +53,18 @@ def candidates(
 
 def ranked(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """The candidates of a job, those with the least modelled time first."""
+    p = job.problem
+    if job.is_invariant and (tiles := p.batch * p.heads * cdiv(p.rows, LEAST_QUERIES)) > MOST_HEADS:
+        raise ArgumentError(
+            "weft.ops.attention: a call of one order for every batch has too many heads",
+            got=f"{p.batch} sequences of {p.heads} heads: {tiles}",
+            allowed=f"{MOST_HEADS} in all",
+            next="make several calls",
+        )
     made = (_fp32 if job.problem.dtype == torch.float32 else _half)(job, gpu)
-    least = sorted(made, key=lambda c: c.cost)[:LISTED]
-    return [Candidate(c.name, c.cost + job.operands.cost, c.why, c.build) for c in least]
+    least = sorted(made, key=lambda c: c.cost)[: 1 if job.is_invariant else LISTED]
+    order = ORDER if job.is_invariant else ""
+    return [Candidate(c.name, c.cost + job.operands.cost, c.why, c.build, order) for c in least]
 
 
 class _Grid(NamedTuple):
@@ -61,15 +77,18 @@ class _Grid(NamedTuple):
 
 def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """Candidates for f16 and bf16."""
-    p, made = job.problem, []
+    p, made = job.modelled, []
     pack = _packed_heads(p)
     for tile in (job.staged(tile) for tile in model.FORWARD_TILES[p.head]):
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in _parts(tiles, cdiv(p.keys, tile.keys), 2, 2 * gpu.sms):
-            grid = _Grid(tiles, parts, pack)
+            grid = _Grid(tiles * job.repeated, parts, pack)
             build = functools.partial(_plan_half, job, tile, grid, gpu)
             made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
-    made += _few_queries(job, pack, gpu) + _direct(job, pack, gpu) + _rings(job, pack, gpu)
+    made += _few_queries(job, pack, gpu) + _direct(job, pack, gpu)
+    if job.is_invariant:
+        return made
+    made += _rings(job, pack, gpu)
     if job.pages is not None:
         return made
     return made + warpgroup.candidates(job, gpu) + tma.candidates(job, gpu)
@@ -77,12 +96,12 @@ def _half(job: AttentionJob, gpu: Target) -> list[Candidate]:
 
 def _few_queries(job: AttentionJob, pack: int, gpu: Target) -> list[Candidate]:
     """Candidates whose warps share their queries; parts of the keys are blocks, or of a cluster."""
-    p, made, base = job.problem, [], model.SHARED_TILES[job.problem.head]
+    p, made, base = job.modelled, [], model.SHARED_TILES[job.problem.head]
     tiles = cdiv(p.rows * pack, base.queries) * (p.heads // pack) * p.batch
     key_tiles = cdiv(p.keys, base.keys)
     for parts in _parts(tiles, key_tiles, 1, 2 * gpu.sms):
         tile = job.staged(model.shared_tile(p.head, tiles * parts, gpu))
-        grid = _Grid(tiles, parts, pack)
+        grid = _Grid(tiles * job.repeated, parts, pack)
         made += _shared_queries(job, tile, grid, gpu, _plan_half)
     return made
 
@@ -119,12 +138,13 @@ def _of_tiles(
     plan: Callable[..., Plan],
 ) -> list[Candidate]:
     """Candidates of tiles whose warps take steps of keys by turns."""
-    p, made = job.problem, []
+    p, made = job.modelled, []
     for tile in every:
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         steps = cdiv(p.keys, tile.keys(p.head) * tile.warps)
         for parts in _parts(tiles, steps, 1, 2 * tile.resident * gpu.sms):
-            made += _shared_queries(job, tile, _Grid(tiles, parts, pack), gpu, plan)
+            grid = _Grid(tiles * job.repeated, parts, pack)
+            made += _shared_queries(job, tile, grid, gpu, plan)
     return made
 
 
@@ -132,10 +152,10 @@ def _shared_queries(
     job: AttentionJob, tile: FewQueriesTile, grid: _Grid, gpu: Target, plan: Callable[..., Plan]
 ) -> list[Candidate]:
     """A tile with parts of the keys in blocks, and in the blocks of a cluster."""
-    p, (tiles, parts, _) = job.problem, grid
+    p, parts, tiles = job.modelled, grid.parts, grid.tiles // job.repeated
     build = functools.partial(plan, job, tile, grid, gpu)
     made = [_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build)]
-    few = tiles <= tile.most_clusters and gpu.capability >= (9, 0)
+    few = grid.tiles <= tile.most_clusters and gpu.capability >= (9, 0) and not job.is_invariant
     if parts in model.CLUSTER_PARTS and few:
         tile = tile._replace(clustered=True)
         build = functools.partial(plan, job, tile, grid, gpu)
@@ -147,12 +167,12 @@ def _shared_queries(
 
 def _fp32(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """Candidates for float32, without tensor cores."""
-    p, made = job.problem, []
+    p, made = job.modelled, []
     pack = _packed_heads(p)
     for tile in model.FP32_TILES:
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in _parts(tiles, cdiv(p.keys, tile.keys), 2, gpu.sms):
-            grid = _Grid(tiles, parts, pack)
+            grid = _Grid(tiles * job.repeated, parts, pack)
             build = functools.partial(_plan_fp32, job, tile, grid, gpu)
             made.append(_candidate(tile.name, tile.time(p, tiles, parts, gpu), grid, gpu, build))
     return made

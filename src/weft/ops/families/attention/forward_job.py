@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
@@ -52,6 +53,21 @@ class AttentionJob(NamedTuple):
     lse: Pointer | None
     pages: Pages | None = None
     expression: Expression = Expression()
+
+    @property
+    def is_invariant(self) -> bool:
+        """True if no choice may depend on the number of sequences."""
+        return self.operands.request.invariant
+
+    @property
+    def modelled(self) -> Problem:
+        """The problem whose time is modelled: of an invariant call, that of one sequence."""
+        return dataclasses.replace(self.problem, batch=1) if self.is_invariant else self.problem
+
+    @property
+    def repeated(self) -> int:
+        """How often the launch has the tiles of the modelled problem."""
+        return self.problem.batch if self.is_invariant else 1
 
     @property
     def is_quantised(self) -> bool:

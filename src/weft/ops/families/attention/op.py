@@ -12,13 +12,14 @@ from weft.ops.core import eager, library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
+from weft.ops.core.invariant import invariant
 from weft.ops.families.attention import paged
 from weft.ops.families.attention.backward import joined
 from weft.ops.families.attention.backward import mask as mask_backward
 from weft.ops.families.attention.backward import plans as backward
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.flex import op as flex
-from weft.ops.families.attention.forward import candidates
+from weft.ops.families.attention.forward import ORDER, candidates
 from weft.ops.families.attention.merge import op as merge
 from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
 from weft.ops.families.random.start import start
@@ -220,7 +221,7 @@ _BACKWARD = (
 )
 """The arguments of ops for the gradients of query, key and value."""
 
-DEFINITIONS = (
+_OPS = (
     _forward(
         "attention",
         _OPTIONS,
@@ -346,4 +347,6 @@ DEFINITIONS = (
     *merge.DEFINITIONS,
     *flex.DEFINITIONS,
 )
+_DECODING = ("attention", "attention_paged")
+DEFINITIONS = (*_OPS, *(invariant(d, (ORDER,)) for d in _OPS if d.name in _DECODING))
 MAKERS = flex.MAKERS

@@ -13,6 +13,9 @@ from weft.ops.families.matmul import half_model, model
 from weft.ops.families.matmul.half_model import HalfTile
 from weft.ops.families.matmul.product import Product, Split
 
+ORDER = "mma"
+"""The order of sums of tiles that are not split along K."""
+
 
 def candidates(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     """The cheapest candidates for a product of float16 or bfloat16."""
@@ -27,7 +30,7 @@ def candidates(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
             blocks = f"{tiles * splits * p.batch} blocks for {gpu.sms} SMs"
             why = f"{blocks}, copies of {a.bytes} and {b.bytes} bytes"
             build = functools.partial(plan, p, tile, Split(splits, each, tile.bm * tile.bn))
-            made.append(Candidate(name, cost, why, build))
+            made.append(Candidate(name, cost, why, build, ORDER if splits == 1 else ""))
     return sorted(made, key=lambda c: c.cost)[:most]
 
 

@@ -14,7 +14,8 @@ from weft.ops.core import library
 from weft.ops.core.bind.autocast import LOWER
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.families.matmul.matmul import DTYPES, candidates_of, check_precision
+from weft.ops.core.invariant import invariant
+from weft.ops.families.matmul.matmul import DTYPES, ORDERS, candidates_of, check_precision
 from weft.ops.families.matmul.product import ACTIVATIONS, Roles, product_of
 
 _OPS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -137,6 +138,24 @@ def _backward(ctx: Any, grad: Any) -> Any:
     )
 
 
+CONSTANT = Definition(
+    name="linear_constant",
+    schema=(
+        "(Tensor input, Tensor weight, Tensor? bias=None,"
+        ' str activation="", str precision="fp32") -> Tensor'
+    ),
+    doc="""linear for inference, whose weight no kernel shortly before writes.
+
+    Kernels may copy the weight before those that write input have ended.
+    """,
+    fake=lambda input, weight, bias=None, activation="", precision="fp32": input.new_empty(
+        (*input.shape[:-1], weight.shape[0])
+    ),
+    candidates=_constant_candidates,
+    check=_check,
+    autocast=None,
+    public=False,
+)
 DEFINITIONS = (
     Definition(
         name="linear",
@@ -161,22 +180,6 @@ DEFINITIONS = (
         autocast=LOWER,
         redirect=_redirect,
     ),
-    Definition(
-        name="linear_constant",
-        schema=(
-            "(Tensor input, Tensor weight, Tensor? bias=None,"
-            ' str activation="", str precision="fp32") -> Tensor'
-        ),
-        doc="""linear for inference, whose weight no kernel shortly before writes.
-
-        Kernels may copy the weight before those that write input have ended.
-        """,
-        fake=lambda input, weight, bias=None, activation="", precision="fp32": input.new_empty(
-            (*input.shape[:-1], weight.shape[0])
-        ),
-        candidates=_constant_candidates,
-        check=_check,
-        autocast=None,
-        public=False,
-    ),
+    CONSTANT,
+    invariant(CONSTANT, ORDERS),
 )

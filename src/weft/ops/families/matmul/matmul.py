@@ -27,6 +27,10 @@ from weft.ops.families.matmul import (
 from weft.ops.families.matmul.panels import plans as panels
 from weft.ops.families.matmul.product import ACTIVATIONS, Product, Roles, product_of
 
+ALL = 1000
+"""More candidates than there are."""
+ORDERS = (pipelined.ORDER, half.ORDER, tiled.ORDER)
+"""Orders of sums of a whole K, the preferred one first."""
 MATMUL, ADDMM = Roles(left=0, right=1), Roles(left=1, right=2, bias=0)
 
 
@@ -39,6 +43,8 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
     out = made.out
     if 0 in (made.batch, made.m, made.n):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    if request.invariant:
+        return _of_whole_k(made, request)
     if request.options.get("precision") == "3xtf32":
         return tf32x3.candidates(made, request.target)
     # A column is a row of the transposed product, and its neighbours are so as well.
@@ -56,6 +62,14 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
     for kind in (half, pipelined, panels, aligned_copy):
         found += kind.candidates(made, request.target)
     return found
+
+
+def _of_whole_k(made: Product, request: Request) -> list[Candidate]:
+    """Candidates that do not choose by the number of rows how they add."""
+    gpu = request.target
+    if made.out.dtype is torch.float32:
+        return tiled.candidates(made, gpu, ALL)
+    return pipelined.candidates(made, gpu) + half.candidates(made, gpu, ALL)
 
 
 def _shape(a: Any, b: Any) -> tuple[Any, ...]:

@@ -28,6 +28,8 @@ MOST_SPLIT = 4
 """Tiles for an SM, if the blocks of clusters share their K."""
 STEP_BYTES, INSTRUCTION_BYTES = 128, 32
 """Bytes of K of a stage, and of an instruction."""
+ORDER = "wgmma"
+"""The order of sums of tiles that are not split along K."""
 SWIZZLE_64, SWIZZLE_128, L2_128 = 2, 3, 2
 """Numbers of swizzles of 64 and 128 bytes and of fetches of 128 bytes in a tensor map."""
 
@@ -105,7 +107,8 @@ def _candidate(
     build = functools.partial(plan, p, tile, stages, gpu, row_sums)
     cost = tile.time(like, gpu, stage, p.column_c != 1, tile.slabs(a.k_major, b.k_major))
     cost += tile.row_sums_time(like, gpu) if row_sums else 0.0
-    return [Candidate(f"{name}, pipelined", cost, why, build)]
+    order = ORDER if tile.splits == 1 else ""
+    return [Candidate(f"{name}, pipelined", cost, why, build, order)]
 
 
 def plan(

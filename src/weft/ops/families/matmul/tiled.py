@@ -13,6 +13,9 @@ from weft.ops.families.matmul import model
 from weft.ops.families.matmul.model import GemmTile
 from weft.ops.families.matmul.product import Product, Split
 
+ORDER = "fma"
+"""The order of sums of tiles that are not split along K."""
+
 
 def candidates(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     """The cheapest candidates for a product of float32."""
@@ -28,7 +31,7 @@ def candidates(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
             why = f"{tiles * p.batch * splits} blocks for {gpu.sms} SMs"
             split = Split(splits, each, bm * bn)
             build = functools.partial(_plan, p, tile, split, modes[0], modes[1])
-            made.append(Candidate(name, cost, why, build))
+            made.append(Candidate(name, cost, why, build, ORDER if splits == 1 else ""))
     return sorted(made, key=lambda c: c.cost)[:most]
 
 

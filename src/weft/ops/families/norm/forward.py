@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,10 +11,16 @@ import torch
 from weft.kernels import cdiv
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.cluster_rows import ClusterRows, cluster_of
+from weft.ops.core.invariant import ROWS
 from weft.ops.core.plan import Buffer, Plan, Step
 from weft.ops.core.rows import View
 from weft.ops.families.norm import model
 from weft.ops.families.norm.rows import BLOCK, RowJob, RowStrategy, parts_of, threads_of
+
+ORDER = "rows"
+"""The order of sums of rows that have the same threads in every batch."""
+LONG_ORDER = "long rows"
+"""That of rows that have the same blocks in every batch."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +47,27 @@ def candidates(kind: RowNorm, saved: bool, made: RowJob) -> list[Candidate]:
     elements = made.count * made.n
     moved = (1 + kind.tensors + kind.added) * elements * size
     found = []
-    threads, registers, shared = _threads(kind, made)
+    threads, registers, shared = _threads(kind, _counted(made))
     if _memory(made, threads, shared) <= _room(made):
         strategy = _strategy(kind, made, threads, registers, shared)
         time = made.cost + model.row_time(made, strategy, moved)
         why = f"{threads} threads per row, {registers} vectors of {made.vector} in registers each"
         build = functools.partial(rows, kind, saved, made, strategy)
-        found.append(Candidate("rows", time, why, build))
+        found.append(Candidate("rows", time, why, build, ORDER))
     if not kind.added and not made.inner and (by := _clusters(made)) is not None:
         time = made.cost + gpu.launch + by.time(moved)
         build = functools.partial(_cluster_rows, kind, saved, made, by)
         found.append(Candidate("rows in clusters", time, by.why, build))
-    parts = parts_of(made)
+    parts = parts_of(_counted(made))
     time = made.cost + model.two_pass_time(gpu, moved, elements * size, moved, launches=2)
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(long_rows, kind, saved, made, parts)
-    return [*found, Candidate("long rows", time, why, build)]
+    return [*found, Candidate("long rows", time, why, build, LONG_ORDER)]
+
+
+def _counted(made: RowJob) -> RowJob:
+    """The job by which the threads of a row are chosen."""
+    return replace(made, count=ROWS) if made.request.invariant else made
 
 
 def _threads(kind: RowNorm, made: RowJob) -> tuple[int, int, int]:

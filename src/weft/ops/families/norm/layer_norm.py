@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,10 +14,11 @@ from weft.ops.core import library
 from weft.ops.core.bind import batching
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
+from weft.ops.core.invariant import invariant
 from weft.ops.core.plan import Buffer, Plan
 from weft.ops.families.norm import transposed
 from weft.ops.families.norm.arguments import check_rows, sizes
-from weft.ops.families.norm.forward import RowNorm, candidates
+from weft.ops.families.norm.forward import LONG_ORDER, ORDER, RowNorm, candidates
 from weft.ops.families.norm.rows import row_job
 from weft.ops.families.norm.saving import saving
 
@@ -41,6 +43,9 @@ def _candidates(kind: RowNorm, saved: bool, request: Request) -> list[Candidate]
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(zeros)))]
     rows, weights = range(kind.tensors), range(kind.tensors, len(request.inputs))
     made = row_job(request, n, rows, weights, outputs, forward=True)
+    if request.invariant:  # else rows would begin at different places of a vector
+        made = replace(made, vector=math.gcd(made.vector, n))
+        return candidates(kind, saved, made)
     dims = len(request.options["normalized_shape"])
     strided = transposed.candidates(kind, saved, request, n, dims, outputs)
     return [*candidates(kind, saved, made), *strided]
@@ -165,4 +170,7 @@ def _definition(kind: RowNorm, saved: bool) -> Definition:
     )
 
 
-DEFINITIONS = tuple(_definition(kind, saved) for kind in KINDS for saved in (False, True))
+DEFINITIONS = (
+    *(_definition(kind, saved) for kind in KINDS for saved in (False, True)),
+    *(invariant(_definition(kind, False), (ORDER, LONG_ORDER)) for kind in KINDS),
+)
