@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -22,8 +22,8 @@ class Cache:
     table         [rows, pages of a text], int32: the pages of each text
     lengths       [rows], int32: the keys that the next step sees, its own included
 
-    A static cache has one page for each text. A paged one has a pool: a text takes the pages that
-    it may need when it begins. Page r is row r's own, so that a row without a text has one as well.
+    A static cache has one page for each text. A paged one has a pool, from which texts take pages.
+    Page r is row r's own, so that a row without a text has one as well.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class Cache:
         self.most = -(-capacity // self.page)
         count = rows + (rows * self.most if pages is None else pages) if paged else rows
         self.free = list(range(count - 1, rows - 1, -1))
+        self.taken: list[list[int]] = [[] for _ in range(rows)]
         shape = (count, self.page, c.kv_heads, c.head_size)
         where = {"dtype": model.dtype, "device": model.device}
         self.keys = [torch.zeros(shape, **where) for _ in range(c.depth)]
         self.values = [torch.zeros(shape, **where) for _ in range(c.depth)]
         own = torch.arange(rows, dtype=torch.int32, device=model.device)
-        self.own = own[:, None].repeat(1, self.most)
-        self.table = self.own.clone()
+        self.table = own[:, None].repeat(1, self.most)
         self.base = own * self.page
         self.lengths = torch.ones_like(own)
         self.numbers = torch.arange(capacity, dtype=torch.int32, device=model.device)
@@ -50,24 +50,36 @@ class Cache:
     def begin(self, lengths: Sequence[int]) -> None:
         """Give each of the first rows pages for so many tokens; raise if there are too few."""
         self.end()
+        self.resize(lengths)
+
+    def resize(self, lengths: Sequence[int]) -> None:
+        """Give each of the first rows pages for so many tokens; its first ones stay the same."""
         if not self.is_paged:
             return
         wanted = [-(-n // self.page) for n in lengths]
-        if sum(wanted) > len(self.free):
+        wanted += [0] * (self.rows - len(wanted))
+        pool = len(self.free) + sum(map(len, self.taken))
+        if sum(wanted) > pool:
             raise ArgumentError(
                 "weft.llm: the texts are longer than the cache",
                 got=f"{sum(lengths)} tokens, {sum(wanted)} pages of {self.page}",
-                allowed=f"{len(self.free)} pages",
-                next="Generator(..., pages=N)",
+                allowed=f"{pool} pages",
+                next="pages=N gives the cache more pages",
             )
-        table, taken = self.own.tolist(), iter(reversed(self.free))
-        for row, count in enumerate(wanted):
-            table[row][:count] = [next(taken) for _ in range(count)]
+        before = [len(pages) for pages in self.taken]
+        if wanted == before:
+            return
+        for pages, count in zip(self.taken, wanted, strict=True):
+            self.free += reversed(pages[count:])
+            del pages[count:]
+        for pages, count in zip(self.taken, wanted, strict=True):
+            pages += [self.free.pop() for _ in range(count - len(pages))]
+        table = [[*p, *[row] * (self.most - len(p))] for row, p in enumerate(self.taken)]
         self.table.copy_(torch.tensor(table, dtype=torch.int32))
 
     def end(self) -> None:
         """Take all pages back."""
-        self.table.copy_(self.own)
+        self.resize([])
         self.lengths.fill_(1)
 
     # ---- where tokens go -----------------------------------------------------------------------
@@ -80,7 +92,8 @@ class Cache:
 
     def slots(self, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """The slots of tokens at these positions of rows."""
-        pages = self.table[rows.long(), (positions // self.page).long()]
+        places = rows * self.most + positions // self.page
+        pages = self.table.flatten().index_select(0, places)
         return (pages * self.page + positions % self.page).int()
 
     # ---- attention -----------------------------------------------------------------------------
@@ -109,6 +122,42 @@ class Cache:
             return found[:, :, 0]
 
         return masked
+
+    def of_several(
+        self, lengths: torch.Tensor, count: int, places: torch.Tensor | None = None
+    ) -> Attend:
+        """Attention of the last `count` tokens of each row, whose keys are stored already.
+
+        lengths  [rows], int32: the keys of each row
+        places   where some rows have fewer tokens: the place of each token in [rows * count];
+                 those of a row are its last ones. None: all places have tokens
+        """
+        attend = self._attend_several(lengths, count)
+
+        def several(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            if places is not None:
+                q = q.new_zeros(self.rows * count, *q.shape[1:]).index_copy(0, places, q)
+            found = attend(i, q.unflatten(0, (self.rows, count)).transpose(1, 2))
+            found = found.transpose(1, 2).flatten(0, 1)
+            return found if places is None else found.index_select(0, places)
+
+        return several
+
+    def _attend_several(
+        self, lengths: torch.Tensor, count: int
+    ) -> Callable[[int, torch.Tensor], torch.Tensor]:
+        """(layer, queries [rows, heads, count, size]) -> the result."""
+        if self.keys[0].dtype is not torch.float32:
+            paged = library.call("attention_paged")
+            return lambda i, q: paged(
+                q, self.keys[i], self.values[i], self.table, lengths, is_causal=True
+            )
+        attend = library.call("attention")
+        seen = lengths[:, None] - torch.arange(count - 1, -1, -1, device=lengths.device)
+        mask = (self.numbers < seen[:, :, None])[:, None]
+        return lambda i, q: attend(
+            q, self.keys[i].transpose(1, 2), self.values[i].transpose(1, 2), mask, enable_gqa=True
+        )
 
 
 def of_prompts(lengths: Sequence[int], device: torch.device) -> Attend:
