@@ -21,6 +21,7 @@ class Cache:
     keys, values  of each layer, [pages, keys of a page, heads, size]
     table         [rows, pages of a text], int32: the pages of each text
     lengths       [rows], int32: the keys that the next step sees, its own included
+    windows       of each layer: the keys before and after its own one that a token sees; None: all
 
     A static cache has one page for each text. A paged one has a pool, from which texts take pages.
     Page r is row r's own, so that a row without a text has one as well.
@@ -45,6 +46,8 @@ class Cache:
         self.table = own[:, None].repeat(1, self.most)
         self.base = own * self.page
         self.lengths = torch.ones_like(own)
+        windows = c.windows or (0,) * c.depth
+        self.windows = [(n - 1, 0) if 0 < n < capacity else None for n in windows]
         self.numbers = torch.arange(capacity, dtype=torch.int32, device=model.device)
 
     def begin(self, lengths: Sequence[int]) -> None:
@@ -100,28 +103,17 @@ class Cache:
     def of_step(self) -> Attend:
         """Attention of one new token of each row, which sees all keys of its text."""
         if self.keys[0].dtype is torch.float32:
-            return self._masked()
+            return self.of_several(self.lengths, 1)
         attend = library.call("attention_paged")
 
         def paged(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             found: torch.Tensor = attend(
-                q.unsqueeze(2), self.keys[i], self.values[i], self.table, self.lengths
-            )
+                q.unsqueeze(2), self.keys[i], self.values[i], self.table, self.lengths,
+                window=self.windows[i],
+            )  # fmt: skip
             return found[:, :, 0]
 
         return paged
-
-    def _masked(self) -> Attend:
-        """The same for float32, which kernels of pages do not take: a mask hides free slots."""
-        attend = library.call("attention")
-        seen = (self.numbers < self.lengths[:, None])[:, None, None]
-
-        def masked(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            past = (x.transpose(1, 2) for x in (self.keys[i], self.values[i]))
-            found: torch.Tensor = attend(q.unsqueeze(2), *past, seen, enable_gqa=True)
-            return found[:, :, 0]
-
-        return masked
 
     def of_several(
         self, lengths: torch.Tensor, count: int, places: torch.Tensor | None = None
@@ -146,32 +138,48 @@ class Cache:
     def _attend_several(
         self, lengths: torch.Tensor, count: int
     ) -> Callable[[int, torch.Tensor], torch.Tensor]:
-        """(layer, queries [rows, heads, count, size]) -> the result."""
+        """(layer, queries [rows, heads, count, size]) -> the result.
+
+        Kernels of pages do not take float32: there a mask hides free slots.
+        """
         if self.keys[0].dtype is not torch.float32:
             paged = library.call("attention_paged")
             return lambda i, q: paged(
-                q, self.keys[i], self.values[i], self.table, lengths, is_causal=True
-            )
+                q, self.keys[i], self.values[i], self.table, lengths, is_causal=True,
+                window=self.windows[i],
+            )  # fmt: skip
         attend = library.call("attention")
-        seen = lengths[:, None] - torch.arange(count - 1, -1, -1, device=lengths.device)
-        mask = (self.numbers < seen[:, :, None])[:, None]
+        after = torch.arange(count - 1, -1, -1, device=lengths.device)
+        masks = self._masks(lengths[:, None] - after)
         return lambda i, q: attend(
-            q, self.keys[i].transpose(1, 2), self.values[i].transpose(1, 2), mask, enable_gqa=True
-        )
+            q, self.keys[i].transpose(1, 2), self.values[i].transpose(1, 2), masks[i],
+            enable_gqa=True,
+        )  # fmt: skip
 
+    def _masks(self, ends: torch.Tensor) -> list[torch.Tensor]:
+        """The keys that tokens see in each layer, as [rows, 1, tokens, keys].
 
-def of_prompts(lengths: Sequence[int], device: torch.device) -> Attend:
-    """Attention of whole prompts, one after another: each token sees those of its own before it."""
-    starts = [0]
-    for n in lengths:
-        starts.append(starts[-1] + n)
-    ends = torch.tensor(starts, dtype=torch.int32, device=device)
-    most, attend = max(lengths), library.call("attention_varlen")
+        ends  [rows, tokens]: the keys up to each token, its own included
+        """
+        ends = ends[:, None, :, None]
+        made: dict[tuple[int, int] | None, torch.Tensor] = {None: self.numbers < ends}
+        for window in {w for w in self.windows if w is not None}:
+            made[window] = made[None] & (self.numbers >= ends - window[0] - 1)
+        return [made[window] for window in self.windows]
 
-    def prompts(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = attend(
-            q, k, v, ends, ends, most, most, is_causal=True, enable_gqa=True
-        )
-        return found
+    def of_prompts(self, lengths: Sequence[int]) -> Attend:
+        """Attention of whole prompts, one after another: tokens see those before them."""
+        starts = [0]
+        for n in lengths:
+            starts.append(starts[-1] + n)
+        ends = torch.tensor(starts, dtype=torch.int32, device=self.table.device)
+        most, attend = max(lengths), library.call("attention_varlen")
 
-    return prompts
+        def prompts(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = attend(
+                q, k, v, ends, ends, most, most, is_causal=True, enable_gqa=True,
+                window=self.windows[i],
+            )  # fmt: skip
+            return found
+
+        return prompts

@@ -149,7 +149,7 @@ class Generator:
         tokens = numbers((t for p in prompts for t in p), torch.int64)
         positions = numbers(i for n in lengths for i in range(n))
         rows = numbers(row for row, n in enumerate(lengths) for _ in range(n))
-        attend = caches.of_prompts(lengths, device)
+        attend = self.cache.of_prompts(lengths)
         now = self._pass(positions, self.cache.slots(rows, positions), attend)
         last = numbers(torch.tensor(lengths).cumsum(0).sub(1).tolist(), torch.int64)
         hidden = self.model(tokens, now)[last]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from weft.errors import ArgumentError
-from weft.llm import cache as caches
 from weft.llm.cache import PAGE, Cache
 from weft.llm.decoder import Attend, Decoder, Pass, angles, product
 from weft.llm.generator import check_cache
@@ -115,7 +114,7 @@ class Texts:
         picked = None if wanted is None else self._numbers(wanted, torch.int64)
         if not any(n for n, count in zip(self._lengths, counts, strict=True) if count):
             self._follow_model()
-            attend = caches.of_prompts([n for n in counts if n], self.model.device)
+            attend = self._cache.of_prompts([n for n in counts if n])
             return self._pass(tokens, rows, positions, attend, picked)
         most = max(counts)
         places = None
