@@ -93,7 +93,6 @@ CASES: dict[str, Any] = {
     "qwen2 int4 in groups, two texts": ("qwen2", BF16, "int4:128", [9, 70], {}),
     "qwen3 int8, heads of 128": ("qwen3", F16, "int8", [3], {"head_dim": 128}),
     "llama int8 in groups": ("llama", BF16, "int8:128", [40], {"intermediate_size": 1536}),
-    "mistral, texts within the window": ("mistral", BF16, "", [40], {"sliding_window": 60}),
     "llama e4m3": ("llama", BF16, "e4m3", [40], {"intermediate_size": 192}),
 }
 
@@ -204,3 +203,11 @@ def test_models_that_it_leaves(name: str, tmp_path: Path) -> None:
     generator = Generator(model, rows=rows, capacity=16, **options)
     cos, sin = generator._rotary
     assert FusedStep.of(model, generator.cache, cos, sin) is None
+
+
+@pytest.mark.sim
+def test_a_window_that_texts_do_not_leave(tmp_path: Path) -> None:
+    """Tokens see all others then, as those of a Llama."""
+    model = decoder(tmp_path, "mistral", BF16, sliding_window=16)
+    generator = Generator(model, capacity=16)
+    assert FusedStep.of(model, generator.cache, *generator._rotary) is not None

@@ -70,7 +70,7 @@ def test_caches_of_16_bits(tmp_path: Path, cache: str) -> None:
 
 
 def test_the_last_tokens_alone() -> None:
-    """Of prompts, and of tokens after them."""
+    """Those of prompts, and of tokens after them."""
     texts = weft.llm.Texts(demo(), rows=2, capacity=8)
     every = [texts.extend(part) for part in ([[1, 2, 3], [7]], [[4, 5], [6, 8]])]
     texts.shorten([0, 0])
