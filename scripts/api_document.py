@@ -53,7 +53,7 @@ SECTIONS = {
         "weft.distributed",
         "ring_attention ulysses_attention shard gather positions schedule Schedule RankError",
     ),
-    "weft.llm": ("weft.llm", "load Generator Sampling"),
+    "weft.llm": ("weft.llm", "load Generator Sampling Texts"),
     "weft.distributed.parallel": (
         "weft.distributed.parallel",
         "parallelise ParallelDecoder whole_state_dict load_whole ColumnParallelLinear"
@@ -76,7 +76,7 @@ SECTIONS = {
 MADE_BY_USERS = (
     "Case", "ColumnParallelLinear", "Contender", "DynamicLinear", "Generator", "GradientBuckets",
     "Linear", "Op", "ParallelAttention", "ParallelMLP", "ParallelSwiGLU", "RowParallelLinear",
-    "Sampling", "VocabParallelEmbedding", "VocabParallelHead",
+    "Sampling", "Texts", "VocabParallelEmbedding", "VocabParallelHead",
 )  # fmt: skip
 """Classes whose constructor is public; all others are results."""
 _FIELD = re.compile(r"(?P<names>[a-z]\w*(?:,? \w+)*?) {2,}(?P<text>\S.*)")

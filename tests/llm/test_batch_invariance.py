@@ -30,6 +30,8 @@ def model(family: str, dtype: Any) -> Decoder:
     sizes: dict[str, Any] = {"width": 128, "head_size": 32, "hidden": 256, "family": family}
     if family == "gpt2":
         sizes |= {"kv_heads": 4}
+    if family == "mistral":
+        sizes |= {"windows": (8, 0)}
     return spread(Decoder(dataclasses.replace(CONFIG, **sizes), "cpu", dtype))
 
 
@@ -63,6 +65,7 @@ def differing(made: Any, **options: Any) -> int:
         ("llama", F32, "static"),
         ("llama", F16, "static"),
         ("llama", BF16, "paged"),
+        ("mistral", F16, "paged"),
         ("gpt2", F32, "static"),
         ("gpt2", BF16, "static"),
     ],

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 import plain_decoder as plain  # noqa: E402
 import weft  # noqa: E402
 from weft.errors import ArgumentError, MissingDependency  # noqa: E402
+from weft.llm.config import read  # noqa: E402
 from weft.llm.tokens import ByteTokenizer, TextStream, tokenizer  # noqa: E402
 
 BF16 = torch.bfloat16
@@ -149,6 +150,15 @@ CONFIGS: dict[str, Any] = {
     "heads that do not fit": ({"num_key_value_heads": 3}, "(?s)heads of a model.*4 heads, 3 of"),
     "a size of 0": ({"num_hidden_layers": 0}, "(?s)at least 1.*depth 0"),
     "a window": ({"use_sliding_window": True}, "use_sliding_window"),
+    "a window of 0": ({"model_type": "mistral", "sliding_window": 0}, "(?s)windows.*window 0"),
+    "kinds of other layers": (
+        {"model_type": "mistral", "layer_types": ["full_attention"]},
+        "(?s)windows of layers.*each of 2 layers full_attention or sliding_attention",
+    ),
+    "a kind that is not known": (
+        {"model_type": "mistral", "layer_types": ["chunked_attention"] * 2},
+        "(?s)windows of layers.*chunked_attention",
+    ),
     "scores as they are": ({**plain.GPT2, "scale_attn_weights": False}, "scale_attn_weights"),
 }
 
@@ -161,25 +171,30 @@ def test_configs_that_are_refused(tmp_path: Path, case: str) -> None:
         weft.llm.load(tmp_path, "cpu")
 
 
-@pytest.mark.parametrize(
-    ("change", "context"),
-    [
-        ({"sliding_window": None}, 64),
-        ({"sliding_window": 24}, 24),
-        ({"sliding_window": 99}, 64),
-        ({}, 64),
-    ],
-)
-def test_mistral(tmp_path: Path, change: Any, context: int) -> None:
-    """A Llama, whose tokens see all others as long as these are within a window."""
-    config = {**plain.LLAMA, "model_type": "mistral", "rope_scaling": None, **change}
-    stored = plain.weights(config, 3)
-    model = weft.llm.load(plain.write(tmp_path, config, stored), "cpu")
-    assert model.config.context == context
-    with pytest.raises(ArgumentError, match=f"1 to {context}, the positions"):
-        weft.llm.Generator(model, capacity=context + 1)
-    found = weft.llm.Generator(model, capacity=16).generate([[3, 1, 4]], 4, stop=())
-    assert found == [plain.greedy(config, stored, [3, 1, 4], 4)[0]]
+SLIDING = {"use_sliding_window": True, "sliding_window": 24}
+WINDOWS: dict[str, Any] = {
+    "mistral": (plain.MISTRAL, {"sliding_window": 24}, (24, 24)),
+    "mistral without one": (plain.MISTRAL, {"sliding_window": None}, ()),
+    "mistral as it was first": (plain.MISTRAL, {"sliding_window": 4096}, (4096, 4096)),
+    "llama": (plain.LLAMA, {"sliding_window": 24}, ()),
+    "qwen": (plain.QWEN2, {"sliding_window": 24}, ()),
+    "qwen with one": (plain.QWEN2, {**SLIDING, "max_window_layers": 1}, (0, 24)),
+    "qwen, later layers": (plain.QWEN2, SLIDING, (0, 0)),
+    "kinds by name": (
+        plain.QWEN2,
+        {**SLIDING, "layer_types": ["sliding_attention", "full_attention"]},
+        (24, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WINDOWS)
+def test_windows(tmp_path: Path, case: str) -> None:
+    """Texts may be longer than the window: the positions of the model are the limit."""
+    base, change, want = WINDOWS[case]
+    (tmp_path / "config.json").write_text(json.dumps({**base, **change}))
+    found = read(tmp_path / "config.json")
+    assert found.windows == want and found.context == 64
 
 
 @pytest.mark.parametrize(
@@ -203,6 +218,8 @@ def test_other_refusals(tmp_path: Path) -> None:
         weft.llm.load(tmp_path)
     with pytest.raises(ArgumentError, match="family of models is not known"):
         weft.llm.DecoderConfig("rnn", 1, 1, 1, 1, 1, 2, 1, 1)
+    with pytest.raises(ArgumentError, match="windows of a model do not fit"):
+        weft.llm.DecoderConfig("llama", 1, 1, 1, 1, 1, 2, 1, 1, windows=(3, 3))
     with pytest.raises(AttributeError, match="there are Decoder"):
         weft.llm.Decode  # noqa: B018
 

@@ -24,10 +24,12 @@ SIZES = {
     "num_hidden_layers": 1, "tie_word_embeddings": False,
 }  # fmt: skip
 
+FAMILIES = {**plain.CONFIGS, "mistral": plain.MISTRAL}
+
 
 def decoder(folder: Path, family: str, dtype: Any, form: str = "", **sizes: Any) -> Any:
     """A model on the simulated GPU; form "int4:128" has groups of 128."""
-    config = {**plain.CONFIGS[family], **SIZES, **sizes}
+    config = {**FAMILIES[family], **SIZES, **sizes}
     stored = plain.weights(config, 1, torch.float32)
     scaled = {k: x / 4 if "norm" not in k else x for k, x in stored.items()}
     model = weft.llm.load(plain.write(folder, config, scaled), "cpu", dtype)
@@ -108,7 +110,7 @@ def test_logits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     other = by_parts(generator, monkeypatch)
     for mine, theirs in zip(kept, (*generator.cache.keys, *generator.cache.values), strict=True):
         torch.testing.assert_close(mine, theirs, atol=0.02, rtol=0.02)
-    config, weights = {**plain.CONFIGS[family], **SIZES, **sizes}, public(model)
+    config, weights = {**FAMILIES[family], **SIZES, **sizes}, public(model)
     want = torch.stack([plain.logits(config, weights, text) for text in texts])
     error, others = ((x - want).norm() / want.norm() for x in (got, other))
     assert error <= 1.25 * others + 1e-3, (error, others)
@@ -183,6 +185,7 @@ LEFT: dict[str, Any] = {
     "four texts": ("llama", BF16, "", 4, {}, {}),
     "heads of 32": ("llama", BF16, "", 1, {"head_dim": 32}, {}),
     "zero points": ("llama", BF16, "zeros", 1, {}, {}),
+    "a window": ("mistral", BF16, "", 1, {"sliding_window": 15}, {}),
     "rows that are no whole parts": ("llama", BF16, "int4", 1, {"hidden_size": 544}, {}),
 }
 
@@ -209,3 +212,11 @@ def test_batch_invariant_steps_are_single_kernels(tmp_path: Path) -> None:
         generator = Generator(model, capacity=32, batch_invariant=batch_invariant)
         generator._follow_model()
         assert (generator._fused is None) == batch_invariant
+
+
+@pytest.mark.sim
+def test_a_window_that_texts_do_not_leave(tmp_path: Path) -> None:
+    """Tokens see all others then, as those of a Llama."""
+    model = decoder(tmp_path, "mistral", BF16, sliding_window=16)
+    generator = Generator(model, capacity=16)
+    assert FusedStep.of(model, generator.cache, *generator._rotary) is not None

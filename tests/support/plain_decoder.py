@@ -37,6 +37,9 @@ GPT2 = {
     "n_positions": 64, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
     "eos_token_id": 60,
 }  # fmt: skip
+MISTRAL = {**LLAMA, "model_type": "mistral", "rope_scaling": None, "sliding_window": 4}
+WINDOWED = {**QWEN2, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
+"""A Mistral, and a Qwen 2 whose second layer has a window."""
 CONFIGS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "gpt2": GPT2}
 NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
 
@@ -170,13 +173,24 @@ def _llama(c: Mapping[str, Any], w: Mapping[str, Any], tokens: Any) -> Any:
                 turned = torch.complex(a, b) * turn
                 h = torch.cat((turned.real, turned.imag), -1)
             heads.append(h)
-        y = F.scaled_dot_product_attention(*heads, is_causal=True, enable_gqa=True)
+        seen = torch.ones(n, n, dtype=torch.bool).tril().triu(1 - (_window(c, i) or n))
+        y = F.scaled_dot_product_attention(*heads, seen, enable_gqa=True)
         x = x + F.linear(y.transpose(0, 1).flatten(1), w[f"{at}self_attn.o_proj.weight"])
         y = norm(x, f"{at}post_attention_layernorm.weight")
         gate, up = (F.linear(y, w[f"{at}mlp.{part}_proj.weight"]) for part in ("gate", "up"))
         x = x + F.linear(F.silu(gate) * up, w[f"{at}mlp.down_proj.weight"])
     head = w.get("lm_head.weight", w["model.embed_tokens.weight"])
     return F.linear(norm(x, "model.norm.weight"), head)
+
+
+def _window(c: Mapping[str, Any], i: int) -> int:
+    """The tokens that a token sees in a layer, its own one included; 0: all before it."""
+    kind = c["model_type"]
+    if kind == "llama" or (kind != "mistral" and not c.get("use_sliding_window")):
+        return 0
+    if kind == "mistral" or i >= c["max_window_layers"]:
+        return c.get("sliding_window") or 0
+    return 0
 
 
 def _frequency(c: Mapping[str, Any], i: int) -> float:

@@ -11,14 +11,16 @@ if TYPE_CHECKING:  # need torch
     from weft.llm.decoder import Decoder
     from weft.llm.generator import Generator
     from weft.llm.sampling import Sampling
+    from weft.llm.texts import Texts
 
-__all__ = ["Generator", "Sampling", "load"]
+__all__ = ["Generator", "Sampling", "Texts", "load"]
 
 _HOMES = {
     "DecoderConfig": "config",
     "Decoder": "decoder",
     "Generator": "generator",
     "Sampling": "sampling",
+    "Texts": "texts",
 }
 """Classes, and the modules that need torch to define them."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -23,53 +23,78 @@ class Cache:
     keys, values  of each layer, [pages, keys of a page, heads, size]
     table         [rows, pages of a text], int32: the pages of each text
     lengths       [rows], int32: the keys that the next step sees, its own included
+    windows       of each layer: the keys before and after its own one that a token sees; None: all
 
-    A static cache has one page for each text. A paged one has a pool: a text takes the pages that
-    it may need when it begins. Page r is row r's own, so that a row without a text has one as well.
+    A static cache has one page for each text. A paged one has a pool, from which texts take pages.
+    Page r is row r's own, so that a row without a text has one as well.
     """
 
     def __init__(
-        self, model: Decoder, rows: int, capacity: int, kind: str, page: int, pages: int | None
+        self,
+        model: Decoder,
+        rows: int,
+        capacity: int,
+        kind: str,
+        page: int,
+        pages: int | None,
+        batch_invariant: bool = False,
     ) -> None:
         c = model.config
+        self.batch_invariant = batch_invariant
+        # Calls of invariant attention do not choose fewer parts of the keys for more texts.
+        self.at_once = max(1, MOST_HEADS // c.heads) if batch_invariant else rows
         self.is_paged = paged = kind == "paged"
-        self.rows, self.capacity, self.heads = rows, capacity, c.heads
+        self.rows, self.capacity = rows, capacity
         self.page = page if paged else capacity
         self.most = -(-capacity // self.page)
         count = rows + (rows * self.most if pages is None else pages) if paged else rows
         self.free = list(range(count - 1, rows - 1, -1))
+        self.taken: list[list[int]] = [[] for _ in range(rows)]
         shape = (count, self.page, c.kv_heads, c.head_size)
         where = {"dtype": model.dtype, "device": model.device}
         self.keys = [torch.zeros(shape, **where) for _ in range(c.depth)]
         self.values = [torch.zeros(shape, **where) for _ in range(c.depth)]
         own = torch.arange(rows, dtype=torch.int32, device=model.device)
-        self.own = own[:, None].repeat(1, self.most)
-        self.table = self.own.clone()
+        self.table = own[:, None].repeat(1, self.most)
         self.base = own * self.page
         self.lengths = torch.ones_like(own)
+        windows = c.windows or (0,) * c.depth
+        self.windows = [(n - 1, 0) if 0 < n < capacity else None for n in windows]
         self.numbers = torch.arange(capacity, dtype=torch.int32, device=model.device)
 
     def begin(self, lengths: Sequence[int]) -> None:
         """Give each of the first rows pages for so many tokens; raise if there are too few."""
         self.end()
+        self.resize(lengths)
+
+    def resize(self, lengths: Sequence[int]) -> None:
+        """Give each of the first rows pages for so many tokens; its first ones stay the same."""
         if not self.is_paged:
             return
         wanted = [-(-n // self.page) for n in lengths]
-        if sum(wanted) > len(self.free):
+        wanted += [0] * (self.rows - len(wanted))
+        pool = len(self.free) + sum(map(len, self.taken))
+        if sum(wanted) > pool:
             raise ArgumentError(
                 "weft.llm: the texts are longer than the cache",
                 got=f"{sum(lengths)} tokens, {sum(wanted)} pages of {self.page}",
-                allowed=f"{len(self.free)} pages",
-                next="Generator(..., pages=N)",
+                allowed=f"{pool} pages",
+                next="pages=N gives the cache more pages",
             )
-        table, taken = self.own.tolist(), iter(reversed(self.free))
-        for row, count in enumerate(wanted):
-            table[row][:count] = [next(taken) for _ in range(count)]
+        before = [len(pages) for pages in self.taken]
+        if wanted == before:
+            return
+        for pages, count in zip(self.taken, wanted, strict=True):
+            self.free += reversed(pages[count:])
+            del pages[count:]
+        for pages, count in zip(self.taken, wanted, strict=True):
+            pages += [self.free.pop() for _ in range(count - len(pages))]
+        table = [[*p, *[row] * (self.most - len(p))] for row, p in enumerate(self.taken)]
         self.table.copy_(torch.tensor(table, dtype=torch.int32))
 
     def end(self) -> None:
         """Take all pages back."""
-        self.table.copy_(self.own)
+        self.resize([])
         self.lengths.fill_(1)
 
     # ---- where tokens go -----------------------------------------------------------------------
@@ -82,73 +107,109 @@ class Cache:
 
     def slots(self, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """The slots of tokens at these positions of rows."""
-        pages = self.table[rows.long(), (positions // self.page).long()]
+        places = rows * self.most + positions // self.page
+        pages = self.table.flatten().index_select(0, places)
         return (pages * self.page + positions % self.page).int()
 
     # ---- attention -----------------------------------------------------------------------------
-    def of_step(self, batch_invariant: bool = False) -> Attend:
+    def of_step(self) -> Attend:
         """Attention of one new token of each row, which sees all keys of its text."""
         if self.keys[0].dtype is torch.float32:
-            return self._masked(batch_invariant)
-        attend = op("attention_paged", batch_invariant)
-        most = self._most_texts(batch_invariant)
+            return self.of_several(self.lengths, 1)
+        attend = op("attention_paged", self.batch_invariant)
 
         def paged(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            by_text = (x.split(most) for x in (q.unsqueeze(2), self.table, self.lengths))
             found = [
-                attend(own, self.keys[i], self.values[i], *where)
-                for own, *where in zip(*by_text, strict=True)
+                attend(own, self.keys[i], self.values[i], *where, window=self.windows[i])
+                for own, *where in self._calls(q.unsqueeze(2), self.table, self.lengths)
             ]
             return joined(found)[:, :, 0]
 
         return paged
 
-    def _most_texts(self, batch_invariant: bool) -> int:
-        """Texts of a call of attention: invariant ones do not choose fewer parts for more texts."""
-        return max(1, MOST_HEADS // self.heads) if batch_invariant else self.rows
+    def _calls(self, *by_text: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+        """The parts of tensors of texts for each call of attention."""
+        return zip(*(x.split(self.at_once) for x in by_text), strict=True)
 
-    def _masked(self, batch_invariant: bool) -> Attend:
-        """The same for float32, which kernels of pages do not take: a mask hides free slots."""
-        attend = op("attention", batch_invariant)
-        most = self._most_texts(batch_invariant)
-        seen = (self.numbers < self.lengths[:, None])[:, None, None]
+    def of_several(
+        self, lengths: torch.Tensor, count: int, places: torch.Tensor | None = None
+    ) -> Attend:
+        """Attention of the last `count` tokens of each row, whose keys are stored already.
 
-        def masked(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        lengths  [rows], int32: the keys of each row
+        places   where some rows have fewer tokens: the place of each token in [rows * count];
+                 those of a row are its last ones. None: all places have tokens
+        """
+        attend = self._attend_several(lengths, count)
+
+        def several(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            if places is not None:
+                q = q.new_zeros(self.rows * count, *q.shape[1:]).index_copy(0, places, q)
+            found = attend(i, q.unflatten(0, (self.rows, count)).transpose(1, 2))
+            found = found.transpose(1, 2).flatten(0, 1)
+            return found if places is None else found.index_select(0, places)
+
+        return several
+
+    def _attend_several(
+        self, lengths: torch.Tensor, count: int
+    ) -> Callable[[int, torch.Tensor], torch.Tensor]:
+        """(layer, queries [rows, heads, count, size]) -> the result.
+
+        Kernels of pages do not take float32: there a mask hides free slots.
+        """
+        if self.keys[0].dtype is not torch.float32:
+            paged = library.call("attention_paged")
+            return lambda i, q: paged(
+                q, self.keys[i], self.values[i], self.table, lengths, is_causal=True,
+                window=self.windows[i],
+            )  # fmt: skip
+        attend = op("attention", self.batch_invariant)
+        after = torch.arange(count - 1, -1, -1, device=lengths.device)
+        masks = self._masks(lengths[:, None] - after)
+
+        def masked(i: int, q: torch.Tensor) -> torch.Tensor:
             past = (x.transpose(1, 2) for x in (self.keys[i], self.values[i]))
-            by_text = (x.split(most) for x in (q.unsqueeze(2), *past, seen))
-            found = [attend(*own, enable_gqa=True) for own in zip(*by_text, strict=True)]
-            return joined(found)[:, :, 0]
+            return joined([attend(*x, enable_gqa=True) for x in self._calls(q, *past, masks[i])])
 
         return masked
 
+    def _masks(self, ends: torch.Tensor) -> list[torch.Tensor]:
+        """The keys that tokens see in each layer, as [rows, 1, tokens, keys].
 
-def of_prompts(
-    lengths: Sequence[int], device: torch.device, batch_invariant: bool = False
-) -> Attend:
-    """Attention of whole prompts, one after another: each token sees those of its own before it."""
-    if batch_invariant and len(lengths) > 1:
-        return _by_prompt(lengths, device)
-    starts = [0]
-    for n in lengths:
-        starts.append(starts[-1] + n)
-    ends = torch.tensor(starts, dtype=torch.int32, device=device)
-    most, attend = max(lengths), library.call("attention_varlen")
+        ends  [rows, tokens]: the keys up to each token, its own included
+        """
+        ends = ends[:, None, :, None]
+        made: dict[tuple[int, int] | None, torch.Tensor] = {None: self.numbers < ends}
+        for window in {w for w in self.windows if w is not None}:
+            made[window] = made[None] & (self.numbers >= ends - window[0] - 1)
+        return [made[window] for window in self.windows]
 
-    def prompts(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = attend(
-            q, k, v, ends, ends, most, most, is_causal=True, enable_gqa=True
-        )
-        return found
+    def of_prompts(self, lengths: Sequence[int]) -> Attend:
+        """Attention of whole prompts, one after another: tokens see those before them."""
+        if self.batch_invariant and len(lengths) > 1:
+            return self._by_prompt(lengths)
+        starts = [0]
+        for n in lengths:
+            starts.append(starts[-1] + n)
+        ends = torch.tensor(starts, dtype=torch.int32, device=self.table.device)
+        most, attend = max(lengths), library.call("attention_varlen")
 
-    return prompts
+        def prompts(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = attend(
+                q, k, v, ends, ends, most, most, is_causal=True, enable_gqa=True,
+                window=self.windows[i],
+            )  # fmt: skip
+            return found
 
+        return prompts
 
-def _by_prompt(lengths: Sequence[int], device: torch.device) -> Attend:
-    """The same by a call for each prompt, whose kernel does not depend on the others."""
-    calls = [of_prompts([n], device) for n in lengths]
+    def _by_prompt(self, lengths: Sequence[int]) -> Attend:
+        """The same by a call for each prompt, whose kernel does not depend on the others."""
+        calls = [self.of_prompts([n]) for n in lengths]
 
-    def prompts(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        parts = zip(calls, *(x.split(list(lengths)) for x in (q, k, v)), strict=True)
-        return joined([call(i, *own) for call, *own in parts])
+        def prompts(i: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            parts = zip(calls, *(x.split(list(lengths)) for x in (q, k, v)), strict=True)
+            return joined([call(i, *own) for call, *own in parts])
 
-    return prompts
+        return prompts

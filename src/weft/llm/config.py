@@ -12,7 +12,11 @@ from weft.errors import ArgumentError
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gpt2")
 """Values of `model_type` that are known."""
 _WINDOW = 4096
-"""Positions that a token of Mistral sees, where config.json does not tell."""
+"""Positions that a token sees in layers with a window, where config.json does not tell."""
+_FULL_LAYERS = 28
+"""Layers of Qwen without a window, where config.json does not tell."""
+_LAYERS = ("full_attention", "sliding_attention")
+"""Values of `layer_types`."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class DecoderConfig:
     theta      the base of rotary frequencies
     tied       the head has the weight of the embedding
     stop       tokens that end a text
+    windows    the last tokens that a token sees in each layer, its own one included; 0: all of
+               them. (): all in every layer
     """
 
     family: str
@@ -57,6 +63,7 @@ class DecoderConfig:
     scaling: Scaling | None = None
     tied: bool = False
     stop: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -76,6 +83,12 @@ class DecoderConfig:
                 "weft.llm: the heads of a model do not fit",
                 got=f"{self.heads} heads, {self.kv_heads} of keys, size {self.head_size}",
                 allowed="heads a multiple of those of keys; an even size",
+            )
+        if self.windows and (len(self.windows) != self.depth or min(self.windows) < 0):
+            raise ArgumentError(
+                "weft.llm: the windows of a model do not fit",
+                got=str(self.windows),
+                allowed=f"a number of at least 0 for each of {self.depth} layers; or none",
             )
 
     @property
@@ -168,29 +181,47 @@ def _rotary(family: str, fields: _Fields) -> DecoderConfig:
     fields.need("hidden_act", "silu")
     fields.need("mlp_bias", False)
     fields.need("attention_bias", False)
-    fields.need("use_sliding_window", False, None)
     heads, width = fields.size("num_attention_heads"), fields.size("hidden_size")
     theta, scaling = _frequencies(fields)
-    context = fields.size("max_position_embeddings")
-    if family == "mistral" and fields.found.get("sliding_window", _WINDOW) is not None:
-        # Within its window, a token sees all others.
-        context = min(context, fields.size("sliding_window", _WINDOW))
+    depth = fields.size("num_hidden_layers")
     return DecoderConfig(
         family=family,
         vocabulary=fields.size("vocab_size"),
         width=width,
-        depth=fields.size("num_hidden_layers"),
+        depth=depth,
         heads=heads,
         kv_heads=fields.size("num_key_value_heads", heads),
         head_size=fields.size("head_dim", width // max(heads, 1)),
         hidden=fields.size("intermediate_size"),
-        context=context,
+        context=fields.size("max_position_embeddings"),
         eps=fields.number("rms_norm_eps", 1e-6),
         theta=theta,
         scaling=scaling,
         tied=bool(fields.found.get("tie_word_embeddings", False)),
         stop=fields.stop(),
+        windows=_windows(family, fields, depth),
     )
+
+
+def _windows(family: str, fields: _Fields, depth: int) -> tuple[int, ...]:
+    """The windows of layers: in Mistral of all, in Qwen of those after the first ones."""
+    found, by_layer = fields.found, family.startswith("qwen")
+    if not by_layer:
+        fields.need("use_sliding_window", False, None)
+    is_full = family == "llama" or (by_layer and not found.get("use_sliding_window", False))
+    if is_full or found.get("sliding_window", _WINDOW) is None:
+        return ()
+    window = fields.size("sliding_window", _WINDOW)
+    first = fields.size("max_window_layers", _FULL_LAYERS) if by_layer else 0
+    kinds = found.get("layer_types") or [_LAYERS[i >= first] for i in range(depth)]
+    if window < 1 or len(kinds) != depth or not set(kinds) <= set(_LAYERS):
+        raise ArgumentError(
+            "weft.llm: the windows of layers in config.json do not fit",
+            where=fields.where,
+            got=f"sliding_window {window}, layer_types {kinds}",
+            allowed=f"a window of at least 1; for each of {depth} layers {' or '.join(_LAYERS)}",
+        )
+    return tuple(window if kind == _LAYERS[1] else 0 for kind in kinds)
 
 
 def _frequencies(fields: _Fields) -> tuple[float, Scaling | None]:

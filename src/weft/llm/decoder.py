@@ -113,6 +113,11 @@ class Decoder(nn.Module):  # type: ignore[misc]
         """The device of weights; the CPU stands for the simulated GPU."""
         return self.embedding.weight.device
 
+    def memory(self) -> list[Any]:
+        """The addresses and layouts of all tensors, which a graph of a pass has."""
+        tensors = (*self.parameters(), *self.buffers())
+        return [(x.data_ptr(), x.dtype, x.shape, x.stride()) for x in tensors]
+
     def forward(self, tokens: torch.Tensor, now: Pass) -> torch.Tensor:
         """The last hidden state of tokens [tokens], as [tokens, width]."""
         look = library.call("embedding")

@@ -53,10 +53,10 @@ class Generator:
     ) -> None:
         c = model.config
         capacity = c.context if capacity is None else capacity
-        _check(model, rows, capacity, cache, page, pages)
+        check_cache("weft.llm.Generator", model, rows, capacity, cache, page, pages)
         self.model, self.rows, self.capacity = model, rows, capacity
         self.batch_invariant = batch_invariant
-        self.cache = Cache(model, rows, capacity, cache, page, pages)
+        self.cache = Cache(model, rows, capacity, cache, page, pages, batch_invariant)
         rotary = (None, None) if c.is_gpt2 else angles(c, capacity, model.device)
         self._rotary: tuple[torch.Tensor | None, torch.Tensor | None] = rotary
         where = {"device": model.device}
@@ -132,8 +132,7 @@ class Generator:
 
     def _follow_model(self) -> None:
         """Plan the step anew if tensors of the model are others: it has their addresses."""
-        tensors = (*self.model.parameters(), *self.model.buffers())
-        memory = [(x.data_ptr(), x.dtype, x.shape, x.stride()) for x in tensors]
+        memory = self.model.memory()
         if memory != self._memory:
             self._memory = memory
             fused = None if self.batch_invariant else FusedStep.of
@@ -155,7 +154,7 @@ class Generator:
         tokens = numbers((t for p in prompts for t in p), torch.int64)
         positions = numbers(i for n in lengths for i in range(n))
         rows = numbers(row for row, n in enumerate(lengths) for _ in range(n))
-        attend = caches.of_prompts(lengths, device, self.batch_invariant)
+        attend = self.cache.of_prompts(lengths)
         now = self._pass(positions, self.cache.slots(rows, positions), attend)
         last = numbers(torch.tensor(lengths).cumsum(0).sub(1).tolist(), torch.int64)
         hidden = self.model(tokens, now)[last]
@@ -181,7 +180,7 @@ class Generator:
         if self._fused is not None:
             return self._fused(self._tokens, self._positions)
         slots = self.cache.next_slots(self._positions)
-        now = self._pass(self._positions, slots, self.cache.of_step(self.batch_invariant))
+        now = self._pass(self._positions, slots, self.cache.of_step())
         hidden = self.model(self._tokens, now)
         return product(self.model.head, hidden, self.batch_invariant)
 
@@ -248,30 +247,31 @@ def _per_row(sampling: Sampling | Sequence[Sampling], count: int) -> list[Sampli
     return list(sampling)
 
 
-def _check(
-    model: Decoder, rows: int, capacity: int, cache: str, page: int, pages: int | None
+def check_cache(
+    who: str, model: Decoder, rows: int, capacity: int, cache: str, page: int, pages: int | None
 ) -> None:
+    """Raise for a cache that cannot be; `who` begins the message."""
     if cache not in caches.KINDS:
         raise ArgumentError(
-            "weft.llm.Generator: there is no such cache",
+            f"{who}: there is no such cache",
             got=repr(cache),
             allowed=", ".join(caches.KINDS),
         )
     if cache == "paged" and model.dtype is torch.float32:
         raise ArgumentError(
-            "weft.llm.Generator: a paged cache takes float16 and bfloat16",
+            f"{who}: a paged cache takes float16 and bfloat16",
             got=f"a model of {model.dtype}",
             next="cache='static', or load(folder, dtype=torch.bfloat16)",
         )
     numbers = {"rows": rows, "page": page, "pages": 1 if pages is None else pages}
     if wrong := {n: v for n, v in numbers.items() if v < 1}:
         raise ArgumentError(
-            "weft.llm.Generator: sizes must be at least 1",
+            f"{who}: sizes must be at least 1",
             got=", ".join(f"{n}={v}" for n, v in wrong.items()),
         )
     if not 0 < capacity <= model.config.context:
         raise ArgumentError(
-            "weft.llm.Generator: the capacity does not fit the model",
+            f"{who}: the capacity does not fit the model",
             got=str(capacity),
             allowed=f"1 to {model.config.context}, the positions of the model",
         )

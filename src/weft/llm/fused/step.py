@@ -51,6 +51,7 @@ class FusedStep:
         """The step of a model with its present weights; None if the kernel does not take it."""
         c, rows, dtype, gpu = model.config, cache.rows, model.dtype, target(model.device)
         whole = not cache.is_paged and cache.keys[0].dtype is dtype
+        whole = whole and not any(cache.windows)
         found = form(model) if whole else None
         if found is None or not fits(c, found.bits, rows, dtype, gpu):
             return None
