@@ -116,6 +116,8 @@ def test_values(tmp_path: Path, name: str) -> None:
         assert isinstance(layer, Linear) and layer.quantised.format == form
         assert isinstance(layer, DynamicLinear) is layout.is_dynamic
         assert torch.equal(weight(layer), want), to
+        if "symmetric" in name:
+            assert layer.zero is None
     assert not any(p.requires_grad for p in model.parameters())
     if config is QWEN2:
         biases = [dense[f"{PREFIX}self_attn.{n}_proj.bias"] for n in "qkv"]
@@ -139,6 +141,14 @@ def test_logits(tmp_path: Path, name: str) -> None:
     layout, config, _ = LAYOUTS[name]
     path, dense = folder(tmp_path, config, layout)
     assert error_of(weft.llm.load(path, "cpu"), config, dense) < 1e-5
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("name", ["int8", "float of rows", "torchao int8 dynamic"])
+def test_inputs_in_8_bits(tmp_path: Path, name: str) -> None:
+    layout, config, _ = LAYOUTS[name]
+    path, dense = folder(tmp_path, config, layout)
+    assert 1e-5 < error_of(weft.llm.load(path, "cpu"), config, dense) < 0.1
 
 
 @pytest.mark.sim
@@ -223,6 +233,11 @@ FACTS: dict[str, Any] = {
         "(?s)sparse weights.*'sparse-24'",
     ),
     "blocks": ({"quant_method": "fp8", "weight_block_size": [128]}, "(?s)not two numbers.*128"),
+    "a list": ({"quant_method": ["gptq"]}, "(?s)this method.*'gptq'"),
+    "groups": (
+        {"quant_method": "compressed-tensors", "config_groups": ["group_0"]},
+        "quantization_config of compressed-tensors cannot be read",
+    ),
 }  # fmt: skip
 
 
@@ -342,6 +357,12 @@ def test_tensors_that_are_refused(tmp_path: Path, case: str) -> None:
     config = {**LLAMA, "quantization_config": facts}
     with pytest.raises(ArgumentError, match=words):
         weft.llm.load(plain.write(tmp_path, config, stored, texts=texts), "cpu")
+
+
+def test_a_config_without_its_facts(tmp_path: Path) -> None:
+    stored, _, _ = made(LLAMA, GPTQ)
+    with pytest.raises(ArgumentError, match=r"(?s)lacks .*it has '.*proj\.g?.*need the quantiz"):
+        weft.llm.load(plain.write(tmp_path, LLAMA, stored), "cpu")
 
 
 def test_a_file_that_is_cut_off(tmp_path: Path) -> None:

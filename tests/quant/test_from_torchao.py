@@ -218,6 +218,7 @@ FILES: dict[str, Any] = {
     "no text": (lambda tensors, texts: texts.update({"0.weight": "{"}), "cannot be read"),
     "blocks": (entry(data={"block_size": [1, 24]}), "(?s)scales of a weight.*in blocks of 1 x 24"),
     "no blocks": (entry(data={"block_size": [0, 3, 4]}), r"(?s)another block_size.*\[0, 3, 4\]"),
+    "no pair": (entry(data={"block_size": 32}), "(?s)another block_size.*Int8Tensor, 32"),
     "three dimensions": (
         put("0._weight_qdata", torch.zeros(2, 64, 96, dtype=torch.int8)),
         r"(?s)another shape than a linear layer's.*\[2, 64, 96\]",

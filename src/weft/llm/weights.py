@@ -113,10 +113,16 @@ def fill(
     keys = {key for p in wanted for key in p.keys}
     where = str(next(iter(stored.values())).file.parent) if stored else ""
     if missing := sorted(keys - stored.keys()):
+        near = missing[0].removesuffix("weight")
+        instead = sorted(key for key in stored.keys() - used if key.startswith(near))
         raise ArgumentError(
             f"weft.llm: the checkpoint lacks '{missing[0]}'",
             where=where,
             got=f"{len(missing)} of {len(keys)} keys are missing",
+            next=f"it has '{instead[0]}': quantised weights need the quantization_config in"
+            " config.json that they were written with"
+            if instead and near != missing[0]
+            else "",
         )
     known = keys | used | ({HEAD} if config.tied else set())
     extra = sorted(key for key in stored.keys() - known if not LEFT.fullmatch(key))

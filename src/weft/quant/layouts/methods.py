@@ -39,15 +39,20 @@ def layout_of(facts: object, where: str) -> Layout:
         raise ArgumentError(
             "quantization_config is no object", where=where, got=type(facts).__name__
         )
-    method = facts.get("quant_method")
+    method = str(facts.get("quant_method"))
     if method not in METHODS:
-        near = similar(str(method), METHODS)
+        near = similar(method, METHODS)
         raise ArgumentError(
             "weights of this method of quantisation are not supported",
             where=f"{where}: quantization_config",
-            got=f"quant_method {method!r}",
+            got=f"quant_method {facts.get('quant_method')!r}",
             allowed=", ".join(METHODS),
             next=(f"did you mean '{near}'? " if near else "")
             + "load the original model, and quantise it with weft.quant.convert",
         )
-    return METHODS[str(method)](facts, f"{where}: quantization_config")
+    try:
+        return METHODS[method](facts, f"{where}: quantization_config")
+    except (TypeError, AttributeError) as error:  # a list in the place of an object, …
+        raise ArgumentError(
+            f"the quantization_config of {method} cannot be read", where=where, got=str(error)
+        ) from None

@@ -74,15 +74,21 @@ class Packed:
             )  # fmt: skip
         return found
 
+    def pair(self, fact: str, default: tuple[int, int]) -> tuple[int, int]:
+        """Look up two numbers of rows and columns; raise for anything else."""
+        found = self.facts.get(fact) or default
+        pair = tuple(found) if isinstance(found, list | tuple) else ()
+        if len(pair) != 2 or not all(type(size) is int and size > 0 for size in pair):
+            raise ArgumentError(
+                f"a tensor of torchao has another {fact} than a linear layer's",
+                where=self.where, got=f"{self.kind}, {found!r}", allowed="[rows, columns]",
+            )  # fmt: skip
+        return pair[0], pair[1]
+
     def block(self, shape: tuple[int, int]) -> tuple[int, int]:
         """The rows and columns that share a scale; without a size, all do."""
-        size = tuple(self.facts.get("block_size") or shape)
-        if len(size) != 2 or not all(type(s) is int and s > 0 for s in size):
-            raise ArgumentError(
-                "a tensor of torchao has another block_size than a linear layer's",
-                where=self.where, got=f"{self.kind}, {list(size)}", allowed="[rows, columns]",
-            )  # fmt: skip
-        return min(size[0], shape[0]), min(size[1], shape[1])
+        rows, columns = self.pair("block_size", shape)
+        return min(rows, shape[0]), min(columns, shape[1])
 
 
 def imported(packed: Packed) -> Imported:
@@ -169,8 +175,8 @@ def _tile_packed(p: Packed) -> Quantised:
         )  # fmt: skip
     q = tinygemm.unpacked(words).to(torch.int8) - 8
     both = p.matrix("scale_and_zero", dims=3)
-    n, k = tuple(p.facts.get("shape") or q.shape)[-2:]
-    columns = p.block(tuple(q.shape))[1]
+    n, k = p.pair("shape", (q.shape[0], q.shape[1]))
+    columns = p.block((n, k))[1]
     groups = both[: -(-k // columns), :n]
     return _shifted(p, q[:n, :k].contiguous(), groups[..., 0].T, groups[..., 1].T)
 
