@@ -42,8 +42,8 @@ SECTIONS = {
     "weft.ops": ("weft.ops", "as_op verify explain"),
     "weft.quant": (
         "weft.quant",
-        "quantise Quantised calibrate Activations Calibration convert revert Linear DynamicLinear"
-        " report Report",
+        "quantise Quantised calibrate Activations Calibration convert revert from_torchao Linear"
+        " DynamicLinear report Report",
     ),
     "weft.sparse": (
         "weft.sparse",

@@ -41,7 +41,11 @@ MISTRAL = {**LLAMA, "model_type": "mistral", "rope_scaling": None, "sliding_wind
 WINDOWED = {**QWEN2, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
 """A Mistral, and a Qwen 2 whose second layer has a window."""
 CONFIGS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "gpt2": GPT2}
-NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
+NAMES = {
+    torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32",
+    torch.int64: "I64", torch.int8: "I8", torch.uint8: "U8", torch.float8_e4m3fn: "F8_E4M3",
+    torch.float64: "F64",
+}  # fmt: skip
 
 
 def shapes(c: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -99,28 +103,34 @@ def weights(c: Mapping[str, Any], seed: int = 1, dtype: Any = torch.float32) -> 
     return made
 
 
-def write(folder: Path, c: Mapping[str, Any], stored: Mapping[str, Any], shards: int = 1) -> Path:
-    """Write config.json and safetensors files."""
+def write(
+    folder: Path,
+    c: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    shards: int = 1,
+    texts: Mapping[str, str] | None = None,
+) -> Path:
+    """Write config.json and safetensors files, whose headers have the texts."""
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(c))
     if shards == 1:
-        (folder / "model.safetensors").write_bytes(as_bytes(stored))
+        (folder / "model.safetensors").write_bytes(as_bytes(stored, texts))
         return folder
     places = {key: f"model-{i % shards + 1}.safetensors" for i, key in enumerate(stored)}
     for name in set(places.values()):
         part = {key: x for key, x in stored.items() if places[key] == name}
-        (folder / name).write_bytes(as_bytes(part))
+        (folder / name).write_bytes(as_bytes(part, texts))
     index = {"metadata": {}, "weight_map": places}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     return folder
 
 
-def as_bytes(stored: Mapping[str, Any]) -> bytes:
+def as_bytes(stored: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> bytes:
     """A safetensors file."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(texts or {})}}
     data = b""
     for key, x in stored.items():
-        raw = x.contiguous().view(torch.uint8).numpy().tobytes()
+        raw = x.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         offsets = [len(data), len(data) + len(raw)]
         header[key] = {"dtype": NAMES[x.dtype], "shape": list(x.shape), "data_offsets": offsets}
         data += raw

@@ -33,7 +33,8 @@ def load(folder: Any, device: Any = None, dtype: Any = None) -> Decoder:
     dtype   float32, float16 or bfloat16; by default that of the weights
 
     Keys and shapes are checked: an error names the file and the key. Every product of the model is
-    a `weft.nn.Linear`.
+    a `weft.nn.Linear`, or a layer of `weft.quant` where GPTQ, AWQ, compressed-tensors, torchao or
+    fp8 in blocks quantised the weights.
 
     >>> try:
     ...     weft.llm.load("no/such/folder")

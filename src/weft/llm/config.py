@@ -107,8 +107,27 @@ class DecoderConfig:
         return self.family == "qwen3"
 
 
+def quantisation(path: Path) -> Any:
+    """Read the facts of a config.json about weights of few bits; None if there are none."""
+    found = _object(path)
+    return found.get("quantization_config") or found.get("compression_config")
+
+
 def read(path: Path) -> DecoderConfig:
     """Read a config.json; raise for a model that weft.llm does not compute."""
+    fields = _Fields(_object(path), str(path))
+    family = fields.text("model_type")
+    if family not in FAMILIES:
+        raise ArgumentError(
+            "weft.llm: this family of models is not known",
+            where=f"{path}: model_type",
+            got=repr(family),
+            allowed=", ".join(FAMILIES),
+        )
+    return _gpt2(fields) if family == "gpt2" else _rotary(family, fields)
+
+
+def _object(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -119,16 +138,7 @@ def read(path: Path) -> DecoderConfig:
         ) from None
     if not isinstance(found, dict):
         raise ArgumentError("weft.llm: config.json is no object", where=str(path))
-    fields = _Fields(found, str(path))
-    family = fields.text("model_type")
-    if family not in FAMILIES:
-        raise ArgumentError(
-            "weft.llm: this family of models is not known",
-            where=f"{path}: model_type",
-            got=repr(family),
-            allowed=", ".join(FAMILIES),
-        )
-    return _gpt2(fields) if family == "gpt2" else _rotary(family, fields)
+    return found
 
 
 class _Fields:

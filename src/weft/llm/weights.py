@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import torch
 
 from weft.errors import ArgumentError
-from weft.llm.checkpoint import Stored
 from weft.llm.config import DecoderConfig
+from weft.quant.checkpoint import Checkpoint, Stored
 
 GPT2_PREFIX = "transformer."
 """Before the keys of some checkpoints of GPT-2."""
-LEFT = re.compile(r"(.*\.)?attn\.(masked_)?bias|.*\.rotary_emb\.inv_freq")
-"""Keys of masks and frequencies, which are computed."""
+LEFT = re.compile(r"(.*\.)?attn\.(masked_)?bias|.*\.rotary_emb\.inv_freq|.*attn\.[kv]_scale")
+"""Keys of masks and frequencies, which are computed, and of caches in 8 bits."""
 HEAD = "lm_head.weight"
+EMBEDDINGS = ("model.embed_tokens.weight", "wte.weight")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def _rotary(c: DecoderConfig) -> Iterator[Parameter]:
     def one(name: str, key: str, *shape: int) -> Parameter:
         return Parameter(name, (key,), (shape,))
 
-    yield one("embedding.weight", "model.embed_tokens.weight", c.vocabulary, c.width)
+    yield one("embedding.weight", EMBEDDINGS[0], c.vocabulary, c.width)
     q, kv = c.heads * c.head_size, c.kv_heads * c.head_size
     for i in range(c.depth):
         to, key = f"blocks.{i}.", f"model.layers.{i}."
@@ -69,7 +70,7 @@ def _rotary(c: DecoderConfig) -> Iterator[Parameter]:
 
 
 def _gpt2(c: DecoderConfig) -> Iterator[Parameter]:
-    yield Parameter("embedding.weight", ("wte.weight",), ((c.vocabulary, c.width),))
+    yield Parameter("embedding.weight", EMBEDDINGS[1:], ((c.vocabulary, c.width),))
     yield Parameter("places.weight", ("wpe.weight",), ((c.context, c.width),))
     layers = {
         "qkv": ("attn.c_attn", 3 * c.width, c.width),
@@ -90,32 +91,50 @@ def _gpt2(c: DecoderConfig) -> Iterator[Parameter]:
         yield Parameter(f"norm.{part}", (f"ln_f.{part}",), ((c.width,),))
 
 
-def fill(model: torch.nn.Module, config: DecoderConfig, stored: Mapping[str, Stored]) -> None:
-    """Copy the tensors of a checkpoint into a model; raise for missing, extra and wrong ones."""
-    named = dict(stored)
-    if config.is_gpt2:
-        named = {key.removeprefix(GPT2_PREFIX): value for key, value in stored.items()}
-    wanted = list(parameters(config))
+def named(config: DecoderConfig, stored: Checkpoint) -> Checkpoint:
+    """The tensors without the prefix that some checkpoints have."""
+    if not config.is_gpt2:
+        return stored
+    return Checkpoint(
+        {key.removeprefix(GPT2_PREFIX): value for key, value in stored.tensors.items()},
+        {key.removeprefix(GPT2_PREFIX): text for key, text in stored.metadata.items()},
+    )
+
+
+def fill(
+    model: torch.nn.Module, config: DecoderConfig, stored: Mapping[str, Stored], used: set[str]
+) -> None:
+    """Copy the tensors of a checkpoint into a model; raise for missing, extra and wrong ones.
+
+    used  the keys of layers that have their weights already
+    """
+    found = dict(model.named_parameters())
+    wanted = [p for p in parameters(config) if p.name in found or not used]
     keys = {key for p in wanted for key in p.keys}
     where = str(next(iter(stored.values())).file.parent) if stored else ""
-    if missing := sorted(keys - named.keys()):
+    if missing := sorted(keys - stored.keys()):
+        near = missing[0].removesuffix("weight")
+        instead = sorted(key for key in stored.keys() - used if key.startswith(near))
         raise ArgumentError(
             f"weft.llm: the checkpoint lacks '{missing[0]}'",
             where=where,
             got=f"{len(missing)} of {len(keys)} keys are missing",
+            next=f"it has '{instead[0]}': quantised weights need the quantization_config in"
+            " config.json that they were written with"
+            if instead and near != missing[0]
+            else "",
         )
-    known = keys | ({HEAD} if config.tied else set())
-    extra = sorted(key for key in named.keys() - known if not LEFT.fullmatch(key))
+    known = keys | used | ({HEAD} if config.tied else set())
+    extra = sorted(key for key in stored.keys() - known if not LEFT.fullmatch(key))
     if extra:
         raise ArgumentError(
             f"weft.llm: the checkpoint has '{extra[0]}', which a {config.family} model lacks",
-            where=str(named[extra[0]].file),
+            where=str(stored[extra[0]].file),
             got=f"{len(extra)} such keys",
         )
-    found = dict(model.named_parameters())
     with torch.no_grad():
         for p in wanted:
-            _copy(found[p.name], p, named)
+            _copy(found[p.name], p, stored)
 
 
 def _copy(target: torch.Tensor, p: Parameter, stored: Mapping[str, Stored]) -> None:

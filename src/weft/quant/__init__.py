@@ -19,6 +19,9 @@
 #   plan.py         the options of a conversion, checked
 #   conversion.py   `convert` and `revert`
 #   comparison.py   `report`: errors of formats, layer by layer
+#   checkpoint.py   safetensors files: headers, and tensors that are read when they are used
+#   layouts/        weights in the layouts of other packages
+#   torchao.py      `from_torchao`: a model that torchao quantised
 
 from __future__ import annotations
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from weft.quant.layers import DynamicLinear, Linear
     from weft.quant.quantised import Quantised
     from weft.quant.rounding import quantise
+    from weft.quant.torchao import from_torchao
 
 __all__ = [
     "Activations",
@@ -43,6 +47,7 @@ __all__ = [
     "Report",
     "calibrate",
     "convert",
+    "from_torchao",
     "quantise",
     "report",
     "revert",
@@ -57,6 +62,7 @@ _HOME = {
     "Report": "comparison",
     "calibrate": "calibration",
     "convert": "conversion",
+    "from_torchao": "torchao",
     "quantise": "rounding",
     "report": "comparison",
     "revert": "conversion",

@@ -77,7 +77,7 @@ def convert(
     for norm, factor in {id(m.norm): (m.norm, m.factor) for m in moved.values()}.values():
         if norm is not None:
             fold(norm, factor)
-    return _replaced(model, {id(layer): made[name] for name, layer in layers.items()})
+    return replaced(model, {id(layer): made[name] for name, layer in layers.items()})
 
 
 def revert(model: torch.nn.Module) -> torch.nn.Module:
@@ -92,7 +92,7 @@ def revert(model: torch.nn.Module) -> torch.nn.Module:
     Linear(in_features=32, out_features=8, bias=True)
     """
     layers = [m for m in check_model(model).modules() if isinstance(m, Linear)]
-    return _replaced(model, {id(layer): _reverted(layer) for layer in layers})
+    return replaced(model, {id(layer): _reverted(layer) for layer in layers})
 
 
 def _reverted(layer: Linear) -> torch.nn.Module:
@@ -106,7 +106,7 @@ def _reverted(layer: Linear) -> torch.nn.Module:
     return original.layer
 
 
-def _replaced(model: torch.nn.Module, made: Mapping[int, torch.nn.Module]) -> torch.nn.Module:
+def replaced(model: torch.nn.Module, made: Mapping[int, torch.nn.Module]) -> torch.nn.Module:
     """Put new layers in the places of old ones, which they are found by; return the model."""
     if id(model) in made:
         return made[id(model)]

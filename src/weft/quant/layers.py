@@ -44,6 +44,7 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
     bias         [N], or None
     multiplier   [K]: x is multiplied by it first, or None
     outliers     columns in 16 bits, or None
+    order        [K]: column k of the weight is for element order[k] of x, or None
 
     >>> layer = weft.quant.Linear(weft.quant.quantise(torch.eye(32), "int8"))
     >>> print(layer)
@@ -60,6 +61,7 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
         *,
         multiplier: torch.Tensor | None = None,
         outliers: Outliers | None = None,
+        order: torch.Tensor | None = None,
     ) -> None:
         super().__init__()
         self.out_features, self.in_features = quantised.shape
@@ -69,6 +71,7 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
         self.register_buffer("scale", quantised.scale)
         self.register_buffer("zero", quantised.zero)
         self.register_buffer("multiplier", multiplier)
+        self.register_buffer("order", order)
         self.register_buffer("columns", outliers.columns if outliers else None)
         self.register_buffer("kept", outliers.weight if outliers else None)
         self.original: Original | None = None
@@ -87,6 +90,8 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
         """
         if self.multiplier is not None:
             x = x * self.multiplier.to(x.dtype)
+        if self.order is not None:
+            x = x.index_select(-1, self.order)
         if self.columns is None:
             return self._product(x, constant)
         y = self._product(x.index_fill(-1, self.columns, 0), constant)
@@ -100,6 +105,8 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
         weight = self.quantised.dequantise(torch.float32)
         if self.columns is not None:
             weight[:, self.columns] = self.kept.float()
+        if self.order is not None:
+            weight = weight[:, self.order.argsort()]
         if self.multiplier is not None:
             weight = weight * self.multiplier.float()
         made = torch.nn.Linear(1, 1, bias=False, device=weight.device)
@@ -162,6 +169,7 @@ class DynamicLinear(Linear):
     bias         [N], or None
     multiplier   [K]: x is multiplied by it first, or None
     outliers     columns in 16 bits, or None; their inputs stay in 16 bits, too
+    order        [K]: column k of the weight is for element order[k] of x, or None
 
     >>> layer = weft.quant.DynamicLinear(weft.quant.quantise(torch.eye(32), "int8"))
     >>> print(layer(torch.ones(1, 32)).sum().item())

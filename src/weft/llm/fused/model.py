@@ -54,7 +54,7 @@ def form_of(layer: Any, dtype: torch.dtype) -> Form | None:
         return PLAIN if whole and _has_parts(layer.weight) else None
     if not getattr(layer, "is_weight_only", False):
         return None
-    plain = (layer.multiplier, layer.columns, layer.zero) == (None, None, None)
+    plain = all(x is None for x in (layer.multiplier, layer.columns, layer.order, layer.zero))
     fits = plain and layer.scale.dtype is torch.float32 and layer.scale.is_contiguous()
     if not fits or not layer.weight.is_contiguous() or not _has_parts(layer.weight):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,12 @@ from weft.errors import ArgumentError
 
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Elements of weights, by their names in a header."""
+PACKED = {
+    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "U8": torch.uint8,
+    "I8": torch.int8, "I32": torch.int32, "I64": torch.int64,
+}  # fmt: skip
+"""Elements of the tensors that a quantised weight is stored as."""
+KNOWN = {**DTYPES, **PACKED}
 MOST_HEADER = 100 * 2**20
 """Bytes of a header at the most, as other readers have it."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -30,16 +37,17 @@ class Stored:
     shape: tuple[int, ...]
     start: int
 
-    def read(self) -> torch.Tensor:
-        """Map its bytes into memory; they are loaded when they are used."""
-        if self.dtype not in DTYPES:
+    def read(self, allowed: Collection[str] = tuple(DTYPES)) -> torch.Tensor:
+        """Map its bytes into memory, which loads them when they are used; raise for a dtype that
+        is not allowed, by its name in a header."""
+        if self.dtype not in allowed:
             raise ArgumentError(
-                f"weft.llm: '{self.key}' has a dtype that no kernel takes",
+                f"'{self.key}' has a dtype that no kernel takes",
                 where=str(self.file),
                 got=self.dtype,
-                allowed=", ".join(DTYPES),
+                allowed=", ".join(allowed),
             )
-        dtype = DTYPES[self.dtype]
+        dtype = KNOWN[self.dtype]
         count = math.prod(self.shape)
         if not count:
             return torch.empty(self.shape, dtype=dtype)
@@ -47,26 +55,39 @@ class Stored:
         return torch.from_numpy(mapped).view(dtype).view(self.shape)
 
 
-def tensors(folder: Path) -> dict[str, Stored]:
-    """The tensors of a model's folder, by key: one file, or those that an index lists."""
-    index = folder / INDEX
+@dataclass(frozen=True)
+class Checkpoint:
+    """The tensors of a model by key, and the texts that the headers of its files hold."""
+
+    tensors: dict[str, Stored]
+    metadata: dict[str, str]
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the headers of a safetensors file, or of a folder: one file, or those of an index."""
+    if not path.is_dir():
+        return _header(path)
+    index = path / INDEX
     if not index.exists():
-        if not (folder / SINGLE).exists():
+        if not (path / SINGLE).exists():
+            pickled = any(path.glob("*.bin"))
             raise ArgumentError(
-                "weft.llm: the folder has no weights",
-                where=str(folder),
+                "the folder has no weights",
+                where=str(path),
+                got="files of torch.save, which may run code" if pickled else "",
                 allowed=f"{SINGLE}, or {INDEX} and the files that it lists",
+                next="save the model as safetensors" if pickled else "",
             )
-        return _header(folder / SINGLE)
+        return _header(path / SINGLE)
     places = _index(index)
-    files = {name: _header(folder / name) for name in sorted(set(places.values()))}
+    files = {name: _header(path / name) for name in sorted(set(places.values()))}
     for key, name in places.items():
-        if key not in files[name]:
+        if key not in files[name].tensors:
             raise ArgumentError(
-                f"weft.llm: a file lacks '{key}', which the index lists for it",
-                where=str(folder / name),
+                f"a file lacks '{key}', which the index lists for it", where=str(path / name)
             )
-    return {key: files[name][key] for key, name in places.items()}
+    metadata = {key: text for file in files.values() for key, text in file.metadata.items()}
+    return Checkpoint({k: files[name].tensors[k] for k, name in places.items()}, metadata)
 
 
 def _index(path: Path) -> dict[str, str]:
@@ -80,7 +101,7 @@ def _index(path: Path) -> dict[str, str]:
     raise _broken(path, "the index lists files that are not in its folder", "")
 
 
-def _header(path: Path) -> dict[str, Stored]:
+def _header(path: Path) -> Checkpoint:
     """The tensors of a file, after their places are checked against its size."""
     try:
         size = path.stat().st_size
@@ -93,9 +114,10 @@ def _header(path: Path) -> dict[str, Stored]:
         raise _broken(path, "the file cannot be read", str(error)) from None
     if not isinstance(header, dict):
         raise _broken(path, "the header is no object", type(header).__name__)
-    header.pop("__metadata__", None)
-    first = 8 + length
-    return {key: _stored(path, key, entry, first, size) for key, entry in header.items()}
+    metadata = header.pop("__metadata__", None)
+    found = {k: _stored(path, k, entry, 8 + length, size) for k, entry in header.items()}
+    texts = metadata.items() if isinstance(metadata, dict) else ()
+    return Checkpoint(found, {k: text for k, text in texts if isinstance(text, str)})
 
 
 def _stored(path: Path, key: str, entry: Any, first: int, size: int) -> Stored:
@@ -113,7 +135,7 @@ def _stored(path: Path, key: str, entry: Any, first: int, size: int) -> Stored:
             f"the file is cut off: it lacks bytes of '{key}'",
             f"bytes {begin} to {end} of {size - first}",
         )
-    if dtype in DTYPES and math.prod(shape) * DTYPES[dtype].itemsize != end - begin:
+    if dtype in KNOWN and math.prod(shape) * KNOWN[dtype].itemsize != end - begin:
         raise _broken(
             path,
             f"the size of '{key}' does not fit its shape",
@@ -123,4 +145,4 @@ def _stored(path: Path, key: str, entry: Any, first: int, size: int) -> Stored:
 
 
 def _broken(path: Path, what: str, got: str) -> ArgumentError:
-    return ArgumentError(f"weft.llm: {what}", where=str(path), got=got)
+    return ArgumentError(what, where=str(path), got=got)
