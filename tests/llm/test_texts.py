@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import plain_decoder as plain  # noqa: E402
 import weft  # noqa: E402
+from limits import PROCESS_SECONDS  # noqa: E402
 from weft.errors import ArgumentError  # noqa: E402
 from weft.llm.demo import demo  # noqa: E402
 
@@ -98,6 +101,37 @@ def test_no_tokens() -> None:
     texts = weft.llm.Texts(demo(), rows=2, capacity=8)
     assert [list(x.shape) for x in texts.extend([[], []])] == [[0, 256]] * 2
     assert texts.extend([]) == ()
+
+
+GRAPHED = """
+import torch, weft
+from weft.llm.demo import demo
+
+model = demo("cuda", torch.float16)
+graphed, plain = (weft.llm.Texts(model, rows=2, capacity=64, cache="paged", page=4) for _ in "ab")
+prompts = [[1, 2], [3]]
+graphed.extend(prompts), plain.extend(prompts)
+plain._graphed = plain._continue
+kept = []
+for i in range(10):
+    new = [[i, i + 1, i + 2], [5 * i, 2, 3]]
+    found, want = graphed.extend(new, last=i % 2 > 0), plain.extend(new, last=i % 2 > 0)
+    kept += zip(found, want)
+    if i == 6:
+        graphed.shorten([9, 5]), plain.shorten([9, 5])
+assert all(torch.equal(a, b) for a, b in kept)  # results are not overwritten by later passes
+assert graphed._graphed.captures == 2, graphed._graphed.captures
+"""
+
+
+@pytest.mark.sim
+def test_passes_that_are_graphs(tmp_path: Path) -> None:
+    """Replays read the tokens, pages and lengths of their call; `weft run` simulates graphs."""
+    script = tmp_path / "script.py"
+    script.write_text(GRAPHED, "utf-8")
+    subprocess.run(
+        [sys.executable, "-m", "weft", "run", str(script)], check=True, timeout=PROCESS_SECONDS
+    )
 
 
 CASES: dict[str, Any] = {
