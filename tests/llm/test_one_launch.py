@@ -129,12 +129,20 @@ def test_sanitized_and_scheduled(tmp_path: Path) -> None:
 
 
 @pytest.mark.sim
-def test_not_a_number_stays_one(tmp_path: Path) -> None:
-    """Integers have none, so that results are marked."""
-    model = decoder(tmp_path, "llama", BF16, "int4:128")
-    generator, _ = begun(model, [5], 40)
-    model.blocks[0].norm2.weight[3] = float("nan")
-    assert generator._step_logits().isnan().all() and generator._fused is not None
+@pytest.mark.parametrize("what", ["a weight", "a norm that overflows", "keys of one block"])
+def test_not_a_number_stays_one(what: str, tmp_path: Path) -> None:
+    """Integers have none, so that results are marked; parts of keys without a largest score, too."""
+    model = decoder(tmp_path, "llama", F16, "int4:128", vocab_size=80)
+    generator, _ = begun(model, [70], 100)
+    assert generator._fused is not None and generator._fused.has_head
+    if what == "a weight":
+        model.blocks[0].norm2.weight[3] = float("nan")
+    elif what == "a norm that overflows":
+        model.norm.weight.fill_(65504.0)
+    else:
+        assert generator._fused.plan.struct.splits == 3
+        generator.cache.keys[0][0, :24] = float("nan")
+    assert generator._step_logits().isnan().all()
 
 
 @pytest.mark.sim
