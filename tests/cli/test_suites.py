@@ -91,6 +91,23 @@ def test_which_are_unmeasured(tests: list[str], found: set[str]) -> None:
     assert suites.unmeasured(file + test for test in tests) == {file + test for test in found}
 
 
+def test_the_file_names_tests_that_exist() -> None:
+    """A name that is left of a renamed test chooses nothing, and the test is chosen anew."""
+    gone = [
+        f"{file}::{function}"
+        for groups in suites.stored().values()
+        for file, functions in groups.items()
+        for function in functions
+        if f"def {function.rpartition('::')[2]}(" not in _text(file)
+    ]
+    assert not gone
+
+
+def _text(file: str) -> str:
+    path = suites.TESTS / file
+    return path.read_text("utf-8") if path.is_file() else ""
+
+
 def test_added_tests_keep_the_choice_of_others(stored: Path) -> None:
     """One case of the new functions is chosen, the cheapest; what is gone is dropped."""
     costs = measured(stored, {"test_new[a]": (0.5, [2]), "test_new[b]": (0.1, [2])})

@@ -355,7 +355,8 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]
 
 def test_a_missing_compiler_is_named(compiler: Callable[[Path], None]) -> None:
     compiler(Path("/nowhere/nvcc"))
-    with pytest.raises(MissingDependency, match=r"not found(?s:.*)pip install '.*\[nvcc\]'"):
+    words = r"not found(?s:.*)WEFT_NVCC=/nowhere/nvcc(?s:.*)pip install '.*\[nvcc\]'"
+    with pytest.raises(MissingDependency, match=words):
         program.run(str(PROGRAMS / "hello.cu"), [])
 
 
@@ -389,6 +390,15 @@ def test_a_script_that_starts_none(
     with pytest.raises(MissingDependency, match=rf"bin/nvcc cannot compile(?s:.*){said}") as caught:
         toolkit.find()
     assert "set WEFT_NVCC to another nvcc" in str(caught.value)
+
+
+def test_a_file_that_does_not_start(compiler: Callable[[Path], None], tmp_path: Path) -> None:
+    """A compiler of another machine: the error is one of weft."""
+    broken = script(tmp_path, "")
+    broken.write_text("no program")
+    compiler(broken)
+    with pytest.raises(MissingDependency, match=r"bin/nvcc cannot compile(?s:.*)format"):
+        toolkit.find()
 
 
 def test_the_ptx_of_a_program(tmp_path: Path) -> None:

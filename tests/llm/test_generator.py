@@ -74,6 +74,15 @@ def test_a_second_call_and_stops() -> None:
     assert len(generator.generate([[7]])[0]) == 11  # up to the capacity
 
 
+def test_a_prompt_that_fills_its_row() -> None:
+    """It gets no token, and takes no slot of the text behind it."""
+    generator = weft.llm.Generator(demo(), rows=2, capacity=8)
+    alone = generator.generate([[5, 6]], stop=())
+    full = list(range(1, 9))
+    assert generator.generate([full, [5, 6]], stop=()) == [[], *alone]
+    assert generator.generate([[5, 6], full], stop=()) == [*alone, []]
+
+
 def test_samples_do_not_depend_on_the_batch() -> None:
     """Seed and position decide; one Sampling for all gives rows seeds that follow each other."""
     sampling = weft.llm.Sampling(temperature=0.9, top_k=20, top_p=0.9, seed=5)

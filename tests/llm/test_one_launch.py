@@ -70,16 +70,17 @@ def public(model: Any) -> dict[str, Any]:
     return found
 
 
-def begun(model: Any, lengths: list[int], capacity: int) -> tuple[Generator, list[list[int]]]:
+def begun(model: Any, lengths: list[int], capacity: int) -> tuple[Any, list[list[int]]]:
     """A generator whose prompts have run, and the texts with the token that was drawn."""
-    stream = draw.seeded(5)
-    prompts = [stream.integers(0, SIZES["vocab_size"], (n,)).tolist() for n in lengths]
-    generator = Generator(model, rows=len(lengths), capacity=capacity)
-    drawn = next(generator.stream(prompts, 2, stop=()))
+    numbers = draw.seeded(5)
+    prompts = [numbers.integers(0, SIZES["vocab_size"], (n,)).tolist() for n in lengths]
+    generator: Any = Generator(model, rows=len(lengths), capacity=capacity)
+    generator.open = generator.stream(prompts, 2, stop=())  # its texts end when it is dropped
+    drawn = next(generator.open)
     return generator, [[*p, t] for p, t in zip(prompts, drawn, strict=True)]
 
 
-def by_parts(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> Any:
+def by_parts(generator: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The logits of the same step by single kernels."""
     with monkeypatch.context() as patch:
         patch.setattr(FusedStep, "of", classmethod(lambda *_: None))
@@ -113,7 +114,7 @@ def test_logits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     config, weights = {**FAMILIES[family], **SIZES, **sizes}, public(model)
     want = torch.stack([plain.logits(config, weights, text) for text in texts])
     error, others = ((x - want).norm() / want.norm() for x in (got, other))
-    assert error <= 1.25 * others + 1e-3, (error, others)
+    assert error <= 1.25 * others + 1e-3 and others < 0.05, (error, others)
 
 
 @pytest.mark.sim
@@ -131,12 +132,20 @@ def test_sanitized_and_scheduled(tmp_path: Path) -> None:
 
 
 @pytest.mark.sim
-def test_not_a_number_stays_one(tmp_path: Path) -> None:
-    """Integers have none, so that results are marked."""
-    model = decoder(tmp_path, "llama", BF16, "int4:128")
-    generator, _ = begun(model, [5], 40)
-    model.blocks[0].norm2.weight[3] = float("nan")
-    assert generator._step_logits().isnan().all() and generator._fused is not None
+@pytest.mark.parametrize("what", ["a weight", "a norm that overflows", "keys of one block"])
+def test_not_a_number_stays_one(what: str, tmp_path: Path) -> None:
+    """Integers have none, so that results are marked; parts of keys without a largest score, too."""
+    model = decoder(tmp_path, "llama", F16, "int4:128", vocab_size=80)
+    generator, _ = begun(model, [70], 100)
+    assert generator._fused is not None and generator._fused.has_head
+    if what == "a weight":
+        model.blocks[0].norm2.weight[3] = float("nan")
+    elif what == "a norm that overflows":
+        model.norm.weight.fill_(65504.0)
+    else:
+        assert generator._fused.plan.struct.splits == 3
+        generator.cache.keys[0][0, :24] = float("nan")
+    assert generator._step_logits().isnan().all()
 
 
 @pytest.mark.sim
@@ -186,6 +195,7 @@ LEFT: dict[str, Any] = {
     "heads of 32": ("llama", BF16, "", 1, {"head_dim": 32}, {}),
     "zero points": ("llama", BF16, "zeros", 1, {}, {}),
     "a window": ("mistral", BF16, "", 1, {"sliding_window": 15}, {}),
+    "scales between vectors": ("llama", BF16, "scales", 1, {}, {}),
     "rows that are no whole parts": ("llama", BF16, "int4", 1, {"hidden_size": 544}, {}),
 }
 
@@ -195,11 +205,16 @@ LEFT: dict[str, Any] = {
 def test_models_that_it_leaves(name: str, tmp_path: Path) -> None:
     """Single kernels compute them; nothing is refused."""
     family, dtype, form, rows, sizes, options = LEFT[name]
-    model = decoder(tmp_path, family, dtype, "" if form in ("zeros", "norms") else form, **sizes)
+    own = form in ("zeros", "norms", "scales")
+    model = decoder(tmp_path, family, dtype, "" if own else form, **sizes)
     if form == "norms":
         model.norm.float()
     if form == "zeros":
         weft.quant.convert(model, "int8", symmetric=False)
+    if form == "scales":
+        weft.quant.convert(model, "int8")
+        layer = model.blocks[0].qkv
+        layer.scale = torch.cat([layer.scale[:1], layer.scale])[1:]
     generator = Generator(model, rows=rows, capacity=16, **options)
     cos, sin = generator._rotary
     assert FusedStep.of(model, generator.cache, cos, sin) is None

@@ -27,6 +27,7 @@ from rich.text import Text
 
 from weft.cli import ascii
 from weft.errors import CacheWarning, CompileWarning, Error
+from weft.interrupted import INTERRUPTED
 from weft.progress import Notify
 from weft.report.files import write
 
@@ -198,4 +199,5 @@ def ends_at_once() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         sys.stdout.flush()
-        os._exit(130)
+        print("weft: interrupted", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)

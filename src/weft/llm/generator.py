@@ -116,7 +116,7 @@ class Generator:
             while open_rows:
                 self._check_stream(own)
                 with torch.no_grad():
-                    drawn = self._graphed() if made else self._prefill(prompts)
+                    drawn = self._graphed() if made else self._prefill(prompts, limits)
                 found = drawn.tolist()
                 step = [found[row] if row in open_rows else None for row in range(len(prompts))]
                 made += 1
@@ -144,7 +144,7 @@ class Generator:
         memory = self.cache.keys, self.cache.values
         return Pass(positions, slots, *memory, *self._rotary, attend, self.batch_invariant)
 
-    def _prefill(self, prompts: Sequence[Prompt]) -> torch.Tensor:
+    def _prefill(self, prompts: Sequence[Prompt], limits: Sequence[int]) -> torch.Tensor:
         """Run all prompts, one after another in one tensor; draw the first token of each."""
         lengths, device = [len(p) for p in prompts], self.model.device
 
@@ -160,7 +160,8 @@ class Generator:
         hidden = self.model(tokens, now)[last]
         # Rows without a text see one key, at position 0 of a page of their own.
         rest = self.rows - len(prompts)
-        self._active.copy_(numbers([1] * len(prompts) + [0] * rest))
+        # A text that gets no token may fill its row: there is no slot for the next one.
+        self._active.copy_(numbers([int(n > 0) for n in limits] + [0] * rest))
         self._positions.copy_(numbers([n - 1 for n in lengths] + [0] * rest))
         self.cache.lengths.copy_(self._positions + 1)
         self._tokens.zero_()

@@ -111,10 +111,12 @@ def find() -> Toolkit:
 def _missing(compilers: Sequence[str]) -> MissingDependency:
     """The error where there is no nvcc, or where none of these starts."""
     if not compilers:
+        chosen = os.environ.get(VARIABLE)  # then nothing else is searched
         return MissingDependency(
             "nvcc was not found; it compiles whole CUDA programs",
+            got=f"{VARIABLE}={chosen}, which is no program" if chosen else "",
             allowed=f"NVIDIA's wheel, nvcc on PATH, or its path in {VARIABLE}",
-            next=pip_install("nvcc"),
+            next=f"unset {VARIABLE}, and {pip_install('nvcc')}" if chosen else pip_install("nvcc"),
         )
     done = _steps(compilers[0])
     said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
@@ -142,7 +144,11 @@ def _with_headers(nvcc: str) -> tuple[str, str] | None:
 
 
 def _steps(nvcc: str) -> subprocess.CompletedProcess[str]:
-    return _run([nvcc, "--dryrun", "-c", "-x", "cu", os.devnull, "-o", os.devnull])
+    command = [nvcc, "--dryrun", "-c", "-x", "cu", os.devnull, "-o", os.devnull]
+    try:
+        return _run(command)
+    except OSError as error:  # a file of another machine, or of no format that starts
+        return subprocess.CompletedProcess(command, 126, "", str(error.strerror))
 
 
 def _root(nvcc: str) -> str:

@@ -55,7 +55,7 @@ def form_of(layer: Any, dtype: torch.dtype) -> Form | None:
     if not getattr(layer, "is_weight_only", False):
         return None
     plain = all(x is None for x in (layer.multiplier, layer.columns, layer.order, layer.zero))
-    fits = plain and layer.scale.dtype is torch.float32 and layer.scale.is_contiguous()
+    fits = plain and _is_plain(layer.scale, torch.float32)
     if not fits or not layer.weight.is_contiguous() or not _has_parts(layer.weight):
         return None
     rows, groups = layer.scale.shape

@@ -211,12 +211,12 @@ __device__ Part join_parts(int count, Read read) {
             part[i] = first + i < count ? read(first + i) : Part{lowest(), 0, 0};
 #pragma unroll
         for (int i = 0; i < AT_ONCE; ++i) all.most = fmaxf(all.most, part[i].most);
-        if (all.most == lowest()) continue;
-        float factor = exp2_approx(before - all.most);
+        // What is not a number has no largest score, and is kept in the sum.
+        float shift = all.most == lowest() ? 0 : all.most, factor = exp2_approx(before - shift);
         all.sum *= factor, all.value *= factor;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; ++i) {
-            factor = exp2_approx(part[i].most - all.most);
+            factor = exp2_approx(part[i].most - shift);
             all.sum += factor * part[i].sum, all.value += factor * part[i].value;
         }
     }

@@ -123,7 +123,7 @@ __device__ void take_normed(const Shared<C>& shared, const float* x, Turns<C>& t
     turns.ring.next();
     found = join_found<C>(found);
     float scale = rsqrtf(found.squares / width + shared.p.eps);
-    float factor = to_integers(found.most * scale);
+    float factor = to_integers(to<float>(to<T>(found.most * scale)));  // as elements are rounded
     if (C::INTEGER && thread == 0) shared.factors()[token] = 1 / factor;
     int whole = whole_pieces<C>(width);
 #pragma unroll

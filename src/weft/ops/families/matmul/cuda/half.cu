@@ -64,7 +64,7 @@ __device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* p
             v[0] = sum.x, v[1] = sum.y, v[2] = sum.z, v[3] = sum.w;
         }
     }
-    if constexpr (!G::WHOLE) added.template fetch<EACH>(bias, p, at.column + G::first_column());
+    if constexpr (!G::WHOLE) fetch_bias();
     write_tile<ACTIVATION, EACH>(tile, added, memory, C + at.batch * p.batch_c, bias, p, at.row,
                                  at.column);
 }
