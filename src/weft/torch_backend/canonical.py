@@ -161,21 +161,26 @@ def _stack_permuted(graph: Graph, node: Node) -> None:
 
 
 def _is_conversion(node: Node) -> bool:
-    """True if a copy changes no more than the dtype."""
+    """True if a copy changes no more than the dtype and the memory order."""
     into, value = (n.meta["val"] for n in node.args[:2])
-    return bool(into.shape == value.shape and into.device == value.device)
+    same = into.shape == value.shape and into.device == value.device
+    return bool(same and (into.is_contiguous() or into.stride() == value.stride()))
 
 
 def _convert(graph: Graph, node: Node) -> None:
-    source = node.args[1]
+    source, made = node.args[1], node.meta["val"]
     assert isinstance(source, Node)
-    made = source
-    if source.meta["val"].dtype is not node.meta["val"].dtype:
-        with graph.inserting_before(node):
-            dtype = {"dtype": node.meta["val"].dtype}
-            made = graph.call_function(aten._to_copy.default, (source,), dtype)
-        made.meta["val"] = node.meta["val"]
-    node.replace_all_uses_with(made)
+    value, kept = source.meta["val"], source
+    layout = {"memory_format": torch.contiguous_format} if made.is_contiguous() else {}
+    with graph.inserting_before(node):
+        if value.dtype is not made.dtype:
+            options = {"dtype": made.dtype} | layout
+            kept = graph.call_function(aten._to_copy.default, (source,), options)
+        elif value.stride() != made.stride():  # later views depend on the order
+            kept = graph.call_function(aten.clone.default, (source,), layout)
+    if kept is not source:
+        kept.meta["val"] = made
+    node.replace_all_uses_with(kept)
     graph.erase_node(node)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from torch.fx import Graph, Node
 
 from weft.ops.fuse import table
-from weft.ops.fuse.group import FusionGroup, Other, Step, inputs_of, is_free, shape_of
+from weft.ops.fuse.group import FusionGroup, Step, inputs_of, is_free, shape_of
 from weft.ops.fuse.groups import Apart, grouped
 from weft.torch_backend import updates
 from weft.torch_backend.merging import MOST_OPERANDS, merge
@@ -38,7 +38,7 @@ def lower(graph: Graph, apart: Apart | None = None) -> list[Placed]:
     apart  receives the reasons why operations are not in the kernels of their operands
     """
     updates.sink(graph)
-    steps, into = updates.written(merge(_ordered(grouped(graph, _Near(), apart))))
+    steps, into = updates.written(merge(grouped(graph, _Near(), apart)))
     placed = [Placed(s, into={n: into[n] for n in made_by(s) if n in into}) for s in steps]
     _release(graph, placed)
     return placed
@@ -119,23 +119,7 @@ def _unfit(group: FusionGroup, node: Node) -> str:
     return "its result has another memory order than the kernel's"
 
 
-# ---- order and lifetimes -----------------------------------------------------------------------
-def _ordered(steps: Sequence[Step]) -> list[Step]:
-    """Steps in the same order, but constants not before the first step that reads them."""
-    constant = {
-        s.node: s
-        for s in steps
-        if isinstance(s, Other) and not inputs_of(s.node) and is_free(s.node)
-    }
-    found: list[Step] = []
-    for step in steps:
-        if isinstance(step, Other) and step.node in constant:
-            continue
-        found += [constant.pop(n) for n in read_by(step) if n in constant]
-        found.append(step)
-    return [*found, *constant.values()]
-
-
+# ---- lifetimes ---------------------------------------------------------------------------------
 def _release(graph: Graph, steps: Sequence[Placed]) -> None:
     """Note after which step each value is not read any more."""
     returned = set(next(n for n in graph.nodes if n.op == "output").all_input_nodes)

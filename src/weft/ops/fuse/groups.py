@@ -33,13 +33,38 @@ def grouped(graph: Graph, chosen: Chosen | None = None, apart: Apart | None = No
     for node in graph.nodes:
         if node.op == "call_function" and not is_free(node) and node not in only_filled:
             place[node] = _placed(node, steps, place, chosen, apart)
-    numbers = [n for n in graph.nodes if is_number(n)]
     split = [part for number, step in enumerate(steps) for part in _split(step, number, place)]
     others = {s.node for s in split if isinstance(s, Other)}
-    needed = [n for n in numbers if any(u in others or u.op == "output" for u in n.users)]
-    filled = [i for n in needed for i in inputs_of(n) if i in only_filled]
-    needed = [n for n in dict.fromkeys([*filled, *needed]) if n.op == "call_function"]
-    return [*(Other(n, "a constant that is no operand of a kernel") for n in needed), *split]
+    needed: set[Node] = set()
+    for node in reversed(list(graph.nodes)):
+        read = is_number(node) and any(u in others or u.op == "output" for u in node.users)
+        # A constant in the memory order of another value is made from that value.
+        shapes = node in only_filled and any(u in needed for u in node.users)
+        if node.op == "call_function" and (read or shapes):
+            needed.add(node)
+    return _with_constants(split, [n for n in graph.nodes if n in needed])
+
+
+def _with_constants(steps: Sequence[Step], constants: Iterable[Node]) -> list[Step]:
+    """Add each constant before the first step that reads it, or at the end."""
+    found: list[Step] = []
+    waiting = dict.fromkeys(constants)
+
+    def add(step: Step) -> None:
+        for n in step.arguments if isinstance(step, FusionGroup) else inputs_of(step.node):
+            if n in waiting:
+                make(n)
+        found.append(step)
+
+    def make(node: Node) -> None:
+        del waiting[node]
+        add(Other(node, "a constant that is no operand of a kernel"))
+
+    for step in steps:
+        add(step)
+    while waiting:
+        make(next(iter(waiting)))
+    return found
 
 
 def _placed(
