@@ -193,6 +193,21 @@ def test_torchaos_own_tensors(tmp_path: Path) -> None:
                     assert torch.equal(layer.quantised.dequantise(), weight), (name, dtype)
 
 
+def test_a_state_with_an_order_of_columns(tmp_path: Path) -> None:
+    """It loads into a layer that has one, too, and is a tensor like the scales."""
+    q = weft.quant.quantise(draw.seeded(4).normal(8, 64), "int8", 32)
+    order = draw.seeded(6).permutation(64)
+    layer = Linear(q, order=order)
+    other = Linear(q, order=torch.arange(64))
+    other.load_state_dict(layer.state_dict())
+    x = draw.seeded(8).normal(3, 64)
+    assert torch.equal(other(x), layer(x)) and other.half().order.dtype is torch.int64
+    torch.testing.assert_close(layer(x), x[:, order] @ q.dequantise().T)
+    torch.testing.assert_close(layer(x), layer.dequantised()(x))
+    with pytest.raises(RuntimeError, match=r'Unexpected key.*"order"'):
+        Linear(q).load_state_dict(layer.state_dict())
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 def entry(**changes: Any) -> Any:
     """Change the text of the first layer."""

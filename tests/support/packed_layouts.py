@@ -190,7 +190,8 @@ def torchao(kind: str, group: int | str, inputs: Any = None) -> Layout:
     """group: columns, "channel" or "tensor"."""
 
     def block(n: int, k: int) -> list[int]:
-        return {"channel": [1, k], "tensor": [n, k]}.get(group, [1, group])  # type: ignore[call-overload, no-any-return]
+        words: dict[Any, list[Any]] = {"channel": [1, k], "tensor": [n, k]}
+        return words.get(group, [1, group])
 
     def entry(n: int, k: int) -> str:
         data: dict[str, Any] = {"block_size": block(n, k)}

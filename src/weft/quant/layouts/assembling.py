@@ -10,8 +10,6 @@ from weft.quant.formats import BLOCK, CHANNEL, FORMATS, GROUPS, SIDE, TENSOR, Gr
 from weft.quant.packing import pack
 from weft.quant.quantised import Quantised
 
-SCALES = (torch.float32, torch.float16, torch.bfloat16)
-
 
 def assemble(
     q: torch.Tensor,

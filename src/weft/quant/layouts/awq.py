@@ -59,7 +59,7 @@ class Awq:
         n, k = source.shape
         group = k if self.group == -1 else self.group
         if k % group or n % EACH:
-            raise source.raise_for(
+            raise source.error(
                 "the groups and words of AWQ do not divide the weight",
                 f"{n} x {k}, groups of {group}, {EACH} numbers in a word",
                 f"rows that are a multiple of {EACH}, columns of the group",

@@ -77,7 +77,7 @@ class CompressedTensors:
         width = source.shape_of("weight_packed")[-1]
         bits = next((b for b in BITS if cdiv(k * b, WORD) == width), 0)
         if not bits:
-            raise source.raise_for(
+            raise source.error(
                 f"'{source.key('weight_packed')}' has integers of other sizes",
                 f"{width} words for {k} columns", "integers of 4 or 8 bits",
             )  # fmt: skip
@@ -85,7 +85,7 @@ class CompressedTensors:
         if source.has("weight_shape"):
             said = source.take("weight_shape", ("I32", "I64"), (2,)).tolist()
             if said != [n, k]:
-                raise source.raise_for(
+                raise source.error(
                     f"'{source.key('weight_shape')}' has another shape than config.json says",
                     str(said), str([n, k]),
                 )  # fmt: skip

@@ -23,10 +23,10 @@ PLAIN = "Tensor"
 
 
 class Flattened:
-    """The layout; the facts of a quantization_config are in the header, too."""
+    """The layout; the header has all facts, so that those of a quantization_config are left."""
 
     def __init__(self, facts: Mapping[str, Any], where: str) -> None:
-        self.where = where
+        pass
 
     def read(self, source: Source) -> Imported | None:
         """Read the weight of a layer; None for one that is not quantised."""
@@ -37,7 +37,7 @@ class Flattened:
         found = packed(name, entry, source.tensors, source.used, source.dtype)
         made = imported(found)
         if made.weight.shape != source.shape:
-            raise source.raise_for(
+            raise source.error(
                 f"'{name}' has another shape than config.json says",
                 str(list(made.weight.shape)), str(list(source.shape)),
             )  # fmt: skip

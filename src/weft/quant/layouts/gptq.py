@@ -29,7 +29,6 @@ class Gptq:
     """The layout with the facts of a quantization_config."""
 
     def __init__(self, facts: Mapping[str, Any], where: str) -> None:
-        self.where = where
         self.bits, self.group = facts.get("bits"), facts.get("group_size", 128)
         self.varies = bool(facts.get("dynamic"))
         form = facts.get("checkpoint_format") or facts.get("format") or "gptq"
@@ -59,7 +58,7 @@ class Gptq:
         bits, group = self._sizes(source)
         each = WORD // bits
         if k % group or k % each or n % each:
-            raise source.raise_for(
+            raise source.error(
                 "the groups and words of GPTQ do not divide the weight",
                 f"{n} x {k}, groups of {group}, {each} numbers in a word",
                 f"rows and columns that are multiples of {each}, columns also of the group",
@@ -90,7 +89,7 @@ class Gptq:
         rows, groups = source.shape_of("qweight")[0], source.shape_of("scales")[0]
         bits = WORD * rows // k
         if bits not in BITS or not groups or k % groups:
-            raise source.raise_for(
+            raise source.error(
                 "GPTQ's weights of this many bits have no kernel",
                 f"{bits} bits, {groups} groups of {k} columns", "4 or 8 bits",
             )  # fmt: skip

@@ -19,7 +19,7 @@ def ordered(source: Source, part: str, group: int) -> torch.Tensor | None:
     outside = (index < 0) | (index >= groups)
     if bool(outside.any()):
         at = int(outside.nonzero()[0])
-        raise source.raise_for(
+        raise source.error(
             f"'{source.key(part)}' names a group that the weight lacks",
             f"{int(index[at])} for column {at}",
             f"0 to {groups - 1}",
@@ -29,7 +29,7 @@ def ordered(source: Source, part: str, group: int) -> torch.Tensor | None:
     sizes = index.bincount(minlength=groups)
     if bool((sizes != group).any()):
         at = int((sizes != group).nonzero()[0])
-        raise source.raise_for(
+        raise source.error(
             f"'{source.key(part)}' has groups of different sizes",
             f"{int(sizes[at])} columns of group {at}",
             f"{group} of each",

@@ -70,9 +70,9 @@ class Source:
         self.used.add(self.key(part))
         return stored.read(dtypes)
 
-    def raise_for(self, what: str, got: str, allowed: str = "", next: str = "") -> ArgumentError:
+    def error(self, what: str, got: str, allowed: str = "", next: str = "") -> ArgumentError:
         """Make the error of a layer whose tensors do not fit each other."""
-        file = next_file(self.tensors, self.name)
+        file = file_of(self.tensors, self.name)
         return ArgumentError(
             what, where=f"{file}: {self.name}", got=got, allowed=allowed, next=next
         )
@@ -82,13 +82,13 @@ class Source:
         if key not in self.tensors:
             raise ArgumentError(
                 f"the checkpoint lacks '{key}'",
-                where=next_file(self.tensors, self.name),
+                where=file_of(self.tensors, self.name),
                 next="download the model again, or quantise it again",
             )
         return self.tensors[key]
 
 
-def next_file(tensors: Mapping[str, Stored], name: str) -> str:
+def file_of(tensors: Mapping[str, Stored], name: str) -> str:
     """The file of a layer's tensors, or of any."""
     near = (s.file for key, s in tensors.items() if key.startswith(f"{name}."))
     found = next(near, None) or next((s.file for s in tensors.values()), "")
