@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from compiled_models import normal, same  # noqa: E402
+from torch import nn  # noqa: E402
+
+from compiled_models import compiled, normal, same  # noqa: E402
+from weft.torch_backend import left  # noqa: E402
 
 
 # ---- constants ---------------------------------------------------------------------------------
@@ -40,3 +44,37 @@ def test_views_of_a_copy_have_the_memory_order_of_its_destination(dtype: Any) ->
         return made.view(24) * 2
 
     same(copied, normal(4, 6))
+
+
+# ---- layers whose results nothing reads --------------------------------------------------------
+class Unread(nn.Module):
+    """A norm at the end, which this head of a model leaves out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: Any) -> Any:
+        total = self.linear(x) + x
+        self.norm(total)
+        return total
+
+
+def test_a_norm_whose_result_nothing_reads_has_no_gradients() -> None:
+    module = Unread()
+    compiled(module)(normal(4, 8)).sum().backward()
+    assert module.linear.weight.grad is not None
+    assert module.norm.weight.grad is None and module.norm.bias.grad is None
+
+
+# ---- warnings ----------------------------------------------------------------------------------
+def test_there_is_no_warning_of_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left, "_WARNED", set())
+
+    def masked(x: Any) -> Any:
+        empty = torch.tensor([])
+        return x * x.new_ones(4, 6, dtype=torch.bool) + torch.full_like(x, 2.0), empty * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(masked)(normal(4, 6))

@@ -22,8 +22,9 @@ MOVING = frozenset({
     "constant_pad_nd", "index", "_unsafe_index", "index_select", "index_put", "gather",
     "scatter", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter",
     "slice_backward", "select_backward", "empty_like", "new_empty", "new_empty_strided",
+    "full_like", "zeros_like", "ones_like", "new_full", "new_zeros", "new_ones",
 })  # fmt: skip
-"""Operations that move elements and compute none, of which there is no warning."""
+"""Operations that move or fill elements and compute none, of which there is no warning."""
 MOST = 3
 """Layers that a warning names for one operation."""
 _WARNED: set[str] = set()
@@ -65,6 +66,9 @@ def _why(node: Any) -> str:
     operands = (n.meta.get("val") for n in inputs_of(node))
     if not any(isinstance(x, torch.Tensor) for x in operands):
         return ""  # it makes data
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and value.numel() == 0:
+        return ""
     views = any(r.alias_info is not None for r in target._schema.returns)
     return "" if views else refused(node)
 

@@ -155,6 +155,8 @@ def _norm_of_sum(fused: Callable[..., Any]) -> Callable[[Graph, Node], str]:
             return ""
         if changed(total, node) or any(map(_drops, total.args)):
             return ""  # dropout and the sum are one kernel: less than dropout alone and the op
+        if not node.users:
+            return ""  # its weights have no gradient, as in PyTorch
         options = list(node.args[1:])
         if any(isinstance(o, Node) and o.op != "placeholder" for o in options) or node.kwargs:
             return ""  # the op takes the place of the sum, where they must be known
