@@ -428,6 +428,13 @@ def test_ctrl_c_while_weft_is_imported() -> None:
     assert (done.returncode, done.stderr) == (130, "weft: interrupted\n")
 
 
+def test_ctrl_c_while_other_threads_compile() -> None:
+    """The process ends at once, as in a climb and in a benchmark."""
+    code = "from weft.cli import show\nwith show.ends_at_once():\n    raise KeyboardInterrupt"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "weft: interrupted\n")
+
+
 def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     """The compiler waits for a source that never comes: a pipe without a writer."""
     pipe = tmp_path / "slow.cu"

@@ -69,7 +69,7 @@ def test_control_characters_are_not_printed(capsys: Any) -> None:
     ("words", "message"),
     [
         ((), "needs the folder of a model, or --demo alone"),
-        (("--demo", "."), "or --demo alone"),
+        (("--demo", "."), "weft generate --demo --prompt TEXT"),
         (("none", "--prompt", "x"), "there is no such folder"),
         (("--demo", "--ids", "1,x"), "numbers with commas"),
         (("--demo", "--dtype", "int8"), "there is no such dtype"),

@@ -19,7 +19,7 @@ from weft.llm.fused.step import FusedStep  # noqa: E402
 
 BF16, F16 = torch.bfloat16, torch.float16
 SIZES = {
-    "vocab_size": 72, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2,
+    "vocab_size": 80, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2,
     "intermediate_size": 512, "head_dim": 64, "max_position_embeddings": 512,
     "num_hidden_layers": 1, "tie_word_embeddings": False,
 }  # fmt: skip
@@ -73,7 +73,7 @@ def public(model: Any) -> dict[str, Any]:
 def begun(model: Any, lengths: list[int], capacity: int) -> tuple[Any, list[list[int]]]:
     """A generator whose prompts have run, and the texts with the token that was drawn."""
     numbers = draw.seeded(5)
-    prompts = [numbers.integers(0, SIZES["vocab_size"], (n,)).tolist() for n in lengths]
+    prompts = [numbers.integers(0, model.config.vocabulary, (n,)).tolist() for n in lengths]
     generator: Any = Generator(model, rows=len(lengths), capacity=capacity)
     generator.open = generator.stream(prompts, 2, stop=())  # its texts end when it is dropped
     drawn = next(generator.open)
@@ -89,8 +89,8 @@ def by_parts(generator: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 CASES: dict[str, Any] = {
-    # Two tiles of keys for each block; a head of keys for each of queries.
-    "llama bf16": ("llama", BF16, "", [280], {"num_key_value_heads": 8}),
+    # Two tiles of keys for each block; a head of keys for each of queries; half a unit of logits.
+    "llama bf16": ("llama", BF16, "", [280], {"num_key_value_heads": 8, "vocab_size": 72}),
     "qwen2 int4 in groups, two texts": ("qwen2", BF16, "int4:128", [9, 70], {}),
     "qwen3 int8, heads of 128": ("qwen3", F16, "int8", [3], {"head_dim": 128}),
     "llama int8 in groups": ("llama", BF16, "int8:128", [40], {"intermediate_size": 1536}),
@@ -106,7 +106,7 @@ def test_logits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     model = decoder(tmp_path, family, dtype, form, **sizes)
     generator, texts = begun(model, lengths, max(lengths) + 20)
     got = generator._step_logits().double()
-    assert generator._fused is not None
+    assert generator._fused is not None and generator._fused.has_head
     kept = [x.clone() for x in (*generator.cache.keys, *generator.cache.values)]
     other = by_parts(generator, monkeypatch)
     for mine, theirs in zip(kept, (*generator.cache.keys, *generator.cache.values), strict=True):
@@ -134,8 +134,8 @@ def test_sanitized_and_scheduled(tmp_path: Path) -> None:
 @pytest.mark.sim
 @pytest.mark.parametrize("what", ["a weight", "a norm that overflows", "keys of one block"])
 def test_not_a_number_stays_one(what: str, tmp_path: Path) -> None:
-    """Integers have none, so that results are marked; parts of keys without a largest score, too."""
-    model = decoder(tmp_path, "llama", F16, "int4:128", vocab_size=80)
+    """Integers have none, so that results are marked; so are parts of keys without a maximum."""
+    model = decoder(tmp_path, "llama", F16, "int4:128")
     generator, _ = begun(model, [70], 100)
     assert generator._fused is not None and generator._fused.has_head
     if what == "a weight":
@@ -178,7 +178,7 @@ def test_other_tensors_and_a_head_of_another_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.sim
-def test_a_launch_that_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_was_stopped(tmp_path: Path) -> None:
     """It leaves numbers in the counters of blocks that meet; the next launch begins with zeros."""
     generator, _ = begun(decoder(tmp_path, "llama", BF16), [5], 40)
     want = generator._step_logits().clone()

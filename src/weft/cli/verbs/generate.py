@@ -51,7 +51,11 @@ def run(
     Without a GPU the kernels run on the simulated GPU: choose a small model, or --demo.
     """
     if demo == (folder is not None):
-        raise ArgumentError("weft generate needs the folder of a model, or --demo alone")
+        raise ArgumentError(
+            "weft generate needs the folder of a model, or --demo alone",
+            got=f"--demo and {folder}" if demo else "neither",
+            next="weft generate FOLDER --prompt TEXT, or weft generate --demo --prompt TEXT",
+        )
     asked = GenerateOptions(
         folder,
         prompt or ("weft" if demo and not ids else ""),
