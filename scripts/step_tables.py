@@ -70,9 +70,11 @@ def line(table: Table) -> str:
     ]
     if not any(parts):
         return _missing()
+    without = sum("eager" not in t.results for t in found)
     return (
         f"Steps of whole networks on an {newest()[-1]['gpu']}, beside PyTorch's best of eager"
         f" calls, torch.compile and CUDA graphs: {'; '.join(filter(None, parts))}."
+        + (f" The newest runs of {without} of the steps have no eager calls." if without else "")
     )
 
 
