@@ -22,6 +22,7 @@ import cluster_tables
 import conformance_tables
 import course_figures
 import course_tables
+import family_tables
 import install_sizes
 import ladder_tables
 import model_tables
@@ -267,6 +268,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(front_end_table, name) for name in ("numba", "triton")},
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in course_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in family_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in parallel_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in model_tables.TABLES.items()},
