@@ -66,7 +66,7 @@ class AttentionJob(NamedTuple):
 
     @property
     def repeated(self) -> int:
-        """How often the launch has the tiles of the modelled problem."""
+        """Launched tiles for each tile of the modelled problem."""
         return self.problem.batch if self.is_invariant else 1
 
     @property
