@@ -422,7 +422,8 @@ def test_ctrl_c_does_not_wait(own: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None and process.stderr.readline() == "asleep\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=PROCESS_SECONDS) == 130 and not process.stderr.read()
+        assert process.wait(timeout=PROCESS_SECONDS) == 130
+        assert process.stderr.read() == "weft: interrupted\n"
 
 
 def test_a_rung_that_exits_is_wrong(own: Path) -> None:
