@@ -8,6 +8,7 @@ A layout is a function from the tensors of one linear layer, a `Source`, to an `
 #   joining.py             `join`: the rows of several weights as one
 #   source.py              `Source`: the stored tensors of one layer, checked as they are read
 #   words.py               integers of 4 and 8 bits in words of 32
+#   groups.py              `group_size`: the columns that share a scale, from a config.json
 #   assembling.py          `assemble`: numbers, scales and zeros to a `Quantised`
 #   ordering.py            `ordered`: columns whose groups are not neighbours
 #   gptq.py awq.py compressed_tensors.py float8.py   the layouts of folders

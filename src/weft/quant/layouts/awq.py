@@ -16,6 +16,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.quant.layouts.assembling import assemble
+from weft.quant.layouts.groups import group_size
 from weft.quant.layouts.imported import Imported
 from weft.quant.layouts.source import FLOATS, Source
 from weft.quant.layouts.words import signed, unpacked
@@ -30,7 +31,7 @@ class Awq:
     """The layout with the facts of a quantization_config."""
 
     def __init__(self, facts: Mapping[str, Any], where: str) -> None:
-        self.group = facts.get("group_size", facts.get("q_group_size", 128))
+        self.group = group_size(facts, where, "group_size", "q_group_size")
         version = facts.get("version") or facts.get("format") or "gemm"
         needed = (
             ("bits", facts.get("bits", facts.get("w_bit", BITS)), BITS),
@@ -46,11 +47,6 @@ class Awq:
                     allowed=repr(allowed),
                     next="quantise the model with AutoAWQ and its defaults",
                 )
-        if type(self.group) is not int or (self.group < 1 and self.group != -1):
-            raise ArgumentError(
-                "the size of a group is not a number of columns",
-                where=f"{where}: group_size", got=repr(self.group), allowed="-1, 32, 64, 128, …",
-            )  # fmt: skip
 
     def read(self, source: Source) -> Imported | None:
         """Read the weight of a layer; None for one that is not quantised."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.quant.layouts.assembling import assemble
+from weft.quant.layouts.groups import group_size
 from weft.quant.layouts.imported import Imported
 from weft.quant.layouts.ordering import ordered
 from weft.quant.layouts.source import FLOATS, Source
@@ -29,7 +30,7 @@ class Gptq:
     """The layout with the facts of a quantization_config."""
 
     def __init__(self, facts: Mapping[str, Any], where: str) -> None:
-        self.bits, self.group = facts.get("bits"), facts.get("group_size", 128)
+        self.bits, self.group = facts.get("bits"), group_size(facts, where, "group_size")
         self.varies = bool(facts.get("dynamic"))
         form = facts.get("checkpoint_format") or facts.get("format") or "gptq"
         if form not in STORED:
@@ -43,11 +44,6 @@ class Gptq:
             raise ArgumentError(
                 "GPTQ's weights of this many bits have no kernel",
                 where=f"{where}: bits", got=repr(self.bits), allowed="4, 8",
-            )  # fmt: skip
-        if type(self.group) is not int or (self.group < 1 and self.group != -1):
-            raise ArgumentError(
-                "the size of a group is not a number of columns",
-                where=f"{where}: group_size", got=repr(self.group), allowed="-1, 32, 64, 128, …",
             )  # fmt: skip
 
     def read(self, source: Source) -> Imported | None:
