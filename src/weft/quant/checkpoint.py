@@ -38,8 +38,10 @@ class Stored:
     start: int
 
     def read(self, allowed: Collection[str] = tuple(DTYPES)) -> torch.Tensor:
-        """Map its bytes into memory, which loads them when they are used; raise for a dtype that
-        is not allowed, by its name in a header."""
+        """Map its bytes into memory; they are loaded when they are used.
+
+        allowed  dtypes by their names in a header; others raise
+        """
         if self.dtype not in allowed:
             raise ArgumentError(
                 f"'{self.key}' has a dtype that no kernel takes",

@@ -5,7 +5,7 @@ Its candidates are those of another op that add up a row in one order, whatever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.errors import ArgumentError
@@ -15,8 +15,6 @@ from weft.ops.core.function import Definition
 SUFFIX = "_invariant"
 ROWS = 16
 """The rows that a call is taken to have where a choice would depend on them: few texts decode."""
-
-Only = Callable[[Request, Sequence[Candidate]], Sequence[Candidate]]
 
 
 def invariant(definition: Definition, orders: Sequence[str]) -> Definition:
