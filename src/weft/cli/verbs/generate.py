@@ -35,7 +35,8 @@ def run(
         str, typer.Option(help="Keys and values: static, or paged (16-bit weights).")
     ] = "static",
     batch_invariant: Annotated[
-        bool, typer.Option(help="The tokens that the text would have in any batch.")
+        bool,
+        typer.Option("--batch-invariant", help="The tokens that the text has in any batch."),
     ] = False,
     dtype: Annotated[
         str, typer.Option(help="float32, float16 or bfloat16. Default: that of the weights.")
