@@ -107,6 +107,7 @@ def filled(
     generator.cache.lengths.fill_(context + 1)
     tokens = torch.arange(rows, device=model.device) * 7 % model.config.vocabulary
     generator._tokens.copy_(tokens)
+    generator._follow_model()  # as a stream does before its first step
     return generator
 
 
@@ -127,7 +128,10 @@ def of_weft(model: Decoder, rows: int, capacity: int, context: int) -> dict[str,
     kinds = {"one launch": 2, "single kernels": 0} if rows <= 2 else {}
     for name, count in kinds.items():
         with most_texts(count):
-            made[name] = milliseconds(step_of(filled(model, rows, capacity, context)))
+            generator = filled(model, rows, capacity, context)
+        if (generator._fused is None) != (count == 0):
+            raise RuntimeError(f"a step is not {name}")
+        made[name] = milliseconds(step_of(generator))
     invariant = filled(model, rows, capacity, context, batch_invariant=True)
     return made | {"batch-invariant": milliseconds(step_of(invariant))}
 

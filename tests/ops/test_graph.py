@@ -367,6 +367,26 @@ assert step.captures == 0
 losses = [float(step(x)) for _ in range(6)]
 assert len(set(losses)) == 6  # the graph draws random numbers anew
 """,
+    "a graph that is dropped in a cycle": """
+import gc
+class Graph:
+    def __init__(self):
+        self.own = self
+    def __del__(self):
+        collected.append(torch.cuda.is_current_stream_capturing())
+@weft.graph
+def step(x):
+    Graph()
+    rows = [[] for _ in range(20 * gc.get_threshold()[0])]
+    return x * len(rows)
+collected = []
+x = torch.ones(3, device="cuda")
+for _ in range(4):
+    step(x)
+assert step.captures == 1
+gc.collect()
+assert collected and not any(collected), collected
+""",
     "a capture that fails": """
 @weft.graph
 def step(x):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from weft import garbage
 from weft.errors import CaptureError
 from weft.ops.graph.inputs import Inputs
 
@@ -37,7 +38,9 @@ class Capture:
         # gets some that only a replay computes.
         torch.clear_autocast_cache()
         try:
-            with torch.cuda.graph(self._graph, stream=stream):
+            # CUDA refuses a capture in which a graph is destroyed, as one in a cycle of dropped
+            # objects would be wherever the collector runs.
+            with garbage.paused(), torch.cuda.graph(self._graph, stream=stream):
                 result = given.call(step, self._leaves)
         except RuntimeError as error:
             for p, grad in zip(self._params, before, strict=True):
