@@ -289,9 +289,9 @@ def test_only_on_hopper(change: dict[str, Any], chosen: bool) -> None:
 
 
 RECORDED = {
-    "bert-base": (64, 512, torch.bfloat16, "3 x 112, TMA"),
-    "wav2vec2-base": (32, 249, torch.float16, "2 x 128, TMA"),
-    "vit with 577 tokens": (64, 577, torch.bfloat16, "3 x 112, TMA"),
+    "bert-base": (64, 512, torch.bfloat16, "3 x 128, TMA, 8 units"),
+    "vit with 197 tokens": (64, 197, torch.bfloat16, "3 x 112, TMA, 4 units"),
+    "clip": (64, 77, torch.bfloat16, "1 x 80, TMA, 3 blocks, 2 units"),
 }
 
 

@@ -39,3 +39,17 @@ __global__ void turns(float* y) {
     if (block == 0) ready.wait(0), y[threadIdx.x] = threadIdx.x;
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 }
+
+// The first warp says which phases it finds complete: before, within and after the first one.
+__global__ void phases(int* y) {
+    __shared__ Barrier barrier;
+    if (threadIdx.x == 0) barrier.init(2);
+    __syncthreads();
+    for (int arrivals = 0; arrivals < 3; ++arrivals) {
+        if (threadIdx.x < 32)
+            y[threadIdx.x * 3 + arrivals] = barrier.is_complete(0) + 2 * barrier.is_complete(1);
+        __syncthreads();
+        if (threadIdx.x == 32) barrier.arrive();
+        __syncthreads();
+    }
+}

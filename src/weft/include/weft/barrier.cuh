@@ -53,22 +53,33 @@ struct Barrier {
         asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(this))
                      : "memory");
     }
-    // Waits until the phase of this parity is complete. The phase before the first one, of parity
+    // Says whether the phase of this parity is complete. The phase before the first one, of parity
     // 1, counts as complete.
+    __device__ bool is_complete(int parity) {
+        int done;
+        asm volatile(
+            "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"
+            " selp.b32 %0, 1, 0, p; }"
+            : "=r"(done)
+            : "r"(shared_address(this)), "r"(parity)
+            : "memory");
+        return done;
+    }
+    // Waits until it is.
     __device__ void wait(int parity) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define WEFT_WAIT "mbarrier.test_wait.parity.shared.b64"
+        while (!is_complete(parity)) {}
 #else
-#define WEFT_WAIT "mbarrier.try_wait.parity.shared.b64"
-#endif
         int done;
         do {
-            asm volatile("{ .reg .pred p; " WEFT_WAIT " p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-                         : "=r"(done)
-                         : "r"(shared_address(this)), "r"(parity)
-                         : "memory");
+            asm volatile(
+                "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2;"
+                " selp.b32 %0, 1, 0, p; }"
+                : "=r"(done)
+                : "r"(shared_address(this)), "r"(parity)
+                : "memory");
         } while (!done);
-#undef WEFT_WAIT
+#endif
     }
 };
 

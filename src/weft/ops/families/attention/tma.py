@@ -35,6 +35,8 @@ def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
     made, mask = [], copied_mask(job, gpu)
     for tile in tma_model.TILES.get(p.head, ()):
         for work in _divisions(p, tile, gpu):
+            if tile.shared(p.head, work.parts) * tile.blocks > tma_model.SHARED:
+                continue
             masks = 0
             if mask is not None and work.pack == 1:
                 masks = tile.masks(p.head, work.parts, mask.dtype.itemsize)

@@ -23,10 +23,12 @@ ALIGNMENT = 1024
 """Bytes that tiles in shared memory begin at multiples of."""
 MASK_STAGES = 2
 """Tiles of a mask in shared memory for each warpgroup, at most."""
-FIXED = 3.5e-6
+FIXED = 3e-6
 """Seconds of a kernel beside its launch, its items and its memory traffic."""
-UNIT_OVERHEAD = 1.8e-6
-"""Seconds of a unit beside its products."""
+UNIT_OVERHEAD = 1e-6
+"""Seconds of a unit beside its products, for heads of up to UNIT_HEADS[0] elements."""
+UNIT_HEADS = (64, 128)
+"""Elements of a head from which on, and up to which, a unit takes longer in proportion."""
 OWN_STORE = 0.3e-6
 """Seconds of a unit whose warps store its results, where TMA would store them too late."""
 ITEM_OVERHEAD = 0.5e-6
@@ -142,7 +144,9 @@ def time(tile: TmaTile, work: WorkDivision, p: Problem, gpu: Target) -> float:
     units = work.units / tile.warpgroups if follows else whole
     start = ITEM_OVERHEAD * max(1.0, p.head / ITEM_HEAD)
     start += tile.start if cdiv(p.keys, tile.keys) > tile.stages else 0.0
-    unit = UNIT_OVERHEAD + (0.0 if stored_soon(tile, work, p) else OWN_STORE)
+    least, most = UNIT_HEADS
+    unit = UNIT_OVERHEAD * min(max(p.head, least), most) / least
+    unit += 0.0 if stored_soon(tile, work, p) else OWN_STORE
     longest = start + max(1, units) * (unit + steps * step)
     part = _busy_part(tile, work, p, steps) if follows else 1.0
     busy = longest + (rounds - 1) * part * longest
@@ -170,30 +174,28 @@ TILES: dict[int, tuple[TmaTile, ...]] = {
         TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.33, masked=True),
     ),
     64: (
-        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.5, start=1.2e-6),
-        TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.485, start=0.2e-6, bare=True),
-        TmaTile(warpgroups=2, keys=128, stages=3, slots=2, reach=0.485, start=0.2e-6, bare=True),
+        TmaTile(warpgroups=3, keys=128, stages=4, slots=2, reach=0.447, start=0.2e-6, bare=True),
+        TmaTile(warpgroups=3, keys=128, stages=2, slots=2, reach=0.5, start=1.2e-6, masked=True),
+        TmaTile(warpgroups=3, keys=112, stages=4, slots=2, reach=0.42, bare=True),
+        TmaTile(warpgroups=1, keys=64, stages=3, slots=2, reach=0.372, bare=True, blocks=3),
         TmaTile(
-            warpgroups=1, keys=64, stages=3, slots=2, reach=0.425, start=0.7e-6, bare=True, blocks=3
-        ),
-        TmaTile(
-            warpgroups=1, keys=80, stages=2, slots=2, reach=0.395, start=0.2e-6, bare=True, blocks=3
+            warpgroups=1, keys=80, stages=2, slots=2, reach=0.39, start=0.4e-6, bare=True, blocks=3
         ),
     ),
     80: (
-        TmaTile(warpgroups=3, keys=80, stages=2, slots=2, reach=0.4, resident=True),
         TmaTile(
             warpgroups=1, keys=80, stages=1, slots=2, reach=0.5, resident=True, bare=True, blocks=3
         ),
-        TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.4, masked=True),
+        TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.41, start=0.9e-6),
     ),
     96: (
         TmaTile(warpgroups=2, keys=128, stages=2, slots=2, reach=0.51),
         TmaTile(warpgroups=2, keys=80, stages=2, slots=1, reach=0.45, masked=True),
     ),
     128: (
-        TmaTile(warpgroups=3, keys=80, stages=3, slots=1, reach=0.59, start=0.5e-6),
-        TmaTile(warpgroups=2, keys=128, stages=2, slots=1, reach=0.56, registers=True),
+        TmaTile(warpgroups=2, keys=128, stages=3, slots=1, reach=0.613, registers=True, bare=True),
+        TmaTile(warpgroups=2, keys=128, stages=2, slots=1, reach=0.56, registers=True, masked=True),
+        TmaTile(warpgroups=3, keys=80, stages=3, slots=1, reach=0.573, start=0.6e-6),
         TmaTile(warpgroups=2, keys=80, stages=3, slots=1, reach=0.52),
         TmaTile(warpgroups=2, keys=112, stages=2, slots=2, reach=0.58, resident=True),
         TmaTile(warpgroups=1, keys=64, stages=5, slots=2, reach=0.36),

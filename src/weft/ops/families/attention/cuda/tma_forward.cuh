@@ -110,36 +110,45 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
         if (lane == 0) prefetch_map(q), prefetch_map(k), prefetch_map(v);
         // No lane may be a phase behind when the first one fills a stage again: a warp meets after
         // its waits.
-        // The first item is decoded while the kernel before this one ends, if its place is not in
-        // memory.
         Turn<STAGES> turn;
         Turn<2> hand;
-        int base = 0, spares = 0, id = blockIdx.x;
-        if (starts_k) wait_for_kernels();
-#pragma unroll 1
-        for (bool first = true;; hand.next(), first = false) {
+        int base = 0, spares = 0, ahead = 0;  // units whose queries were copied before their item
+        auto hand_over = [&](int id) {
             Item work = decoder.item(starts_q, starts_k, id, BN);
             handed.wait_empty(hand);
             __syncwarp();
             if (lane == 0) next_items[hand.stage] = work, handed.full[hand.stage].arrive();
-            if (first) wait_for_kernels();
-            if (work.count < 0) break;
-            int next = lane == 0 ? Tickets::draw(counters) : 0;
-            int b = work.batch, head = work.head / p.group;
-            int key0 = starts_k ? starts_k[b] : 0;
-            auto fetch_unit = [&](int u) {
-                int n = base + u, w = n % WARPGROUPS, slot = n / WARPGROUPS % SLOTS;
-                Stages<SLOTS>& of = queries[w];
-                of.empty[slot].wait(n / WARPGROUPS / SLOTS % 2 ^ 1);
-                __syncwarp();
-                if (lane) return;
-                of.full[slot].arrive_expecting(SLABS * slab_bytes(units.rows));
+            __syncwarp();
+        };
+        auto slot_of = [&](int n) { return n / WARPGROUPS % SLOTS; };
+        auto phase_of = [&](int n) { return n / WARPGROUPS / SLOTS % 2 ^ 1; };
+        // Unit `u` of an item is number n of all units.
+        auto fetch_unit = [&](const Item& work, int u, int n) {
+            int w = n % WARPGROUPS, slot = slot_of(n);
+            Stages<SLOTS>& of = queries[w];
+            of.empty[slot].wait(phase_of(n));
+            __syncwarp();
+            if (lane) return;
+            of.full[slot].arrive_expecting(SLABS * slab_bytes(units.rows));
 #pragma unroll
-                for (int i = 0; i < SLABS; ++i)
-                    load_box(qs + (w * SLOTS + slot) * QUERIES + i * slab_bytes(64), q,
-                             of.full[slot], i * 64, work.head,
-                             work.row0 + decoder.query(work.first + u * units.rows), b);
-            };
+            for (int i = 0; i < SLABS; ++i)
+                load_box(qs + (w * SLOTS + slot) * QUERIES + i * slab_bytes(64), q, of.full[slot],
+                         i * 64, work.head, work.row0 + decoder.query(work.first + u * units.rows),
+                         work.batch);
+        };
+        // The first item is decoded while the kernel before this one ends, if its place is not in
+        // memory.
+        if (starts_k) wait_for_kernels();
+        hand_over(blockIdx.x);
+        wait_for_kernels();
+#pragma unroll 1
+        for (;;) {
+            const Item& work = next_items[hand.stage];
+            int count = work.count, begin = work.begin, end = work.end, b = work.batch;
+            if (count < 0) break;
+            int next = lane == 0 ? Tickets::draw(counters) : 0;
+            int head = work.head / p.group, key0 = starts_k ? starts_k[b] : 0;
+            int rest = work.keys - begin * BN, following = 0;
             auto fetch_tile = [&](unsigned to, const TensorMap& map, Barrier& full, int j) {
                 __syncwarp();
                 if (lane) return;
@@ -149,35 +158,53 @@ __device__ void attend_units(const TensorMap& q, const TensorMap& k, const Tenso
                     load_box(to + i * slab_bytes(BN), map, full, i * 64, key0 + j * BN, head, b);
             };
 #pragma unroll 1
-            for (int u = 0; u < min(work.count, WARPGROUPS); ++u) fetch_unit(u);
+            for (int u = ahead; u < min(count, WARPGROUPS); ++u) fetch_unit(work, u, base + u);
+            ahead = 0;
+            // The next item is known from the second tile on, or from the first one if there is no
+            // other. A sequence that is shorter than others has items without tiles.
+            int known = max(begin, MASKS ? end - 1 : min(begin + 1, end - 1));
 #pragma unroll 1
-            for (int j = work.begin; j < work.end; ++j, turn.next()) {
-                keys.wait_empty(turn);
-                fetch_tile(ks + turn.stage * TILE, k, keys.full[turn.stage], j);
-                values.wait_empty(turn);
-                unsigned to = vs + turn.stage * TILE;
-                int rows = work.keys - j * BN;
-                if (!starts_k || rows >= BN) {
-                    fetch_tile(to, v, values.full[turn.stage], j);
-                    continue;
-                }
-                // The rows behind the last one are those of another sequence: their weights are
-                // 0, but they may be infinite.
-                fetch_tile(to, v, spare, j);
-                spare.wait(spares++ % 2);
-                for (int i = max(rows, 0) * 8 + lane; i < BN * 8; i += 32)
+            for (int j = begin; j < max(end, begin + 1); ++j, rest -= BN) {
+                if (j < end) {
+                    keys.wait_empty(turn);
+                    fetch_tile(ks + turn.stage * TILE, k, keys.full[turn.stage], j);
+                    values.wait_empty(turn);
+                    unsigned to = vs + turn.stage * TILE;
+                    bool cut = starts_k && rest < BN;
+                    fetch_tile(to, v, cut ? spare : values.full[turn.stage], j);
+                    if (cut) {
+                        // The rows behind the last one are those of another sequence: their
+                        // weights are 0, but they may be infinite.
+                        spare.wait(spares++ % 2);
+                        for (int i = max(rest, 0) * 8 + lane; i < BN * 8; i += 32)
 #pragma unroll
-                    for (int slab = 0; slab < SLABS; ++slab)
-                        *reinterpret_cast<uint4*>(memory + (to - shared_address(memory)) +
-                                                  slab * slab_bytes(BN) + i * 16) = uint4();
-                publish_tiles();
-                __syncwarp();
-                if (lane == 0) values.full[turn.stage].arrive();
+                            for (int slab = 0; slab < SLABS; ++slab)
+                                *reinterpret_cast<uint4*>(memory + (to - shared_address(memory)) +
+                                                          slab * slab_bytes(BN) + i * 16) = uint4();
+                        publish_tiles();
+                        __syncwarp();
+                        if (lane == 0) values.full[turn.stage].arrive();
+                    }
+                    turn.next();
+                }
+                if (j == known) {
+                    hand.next(), hand_over(shuffle(next, 0));
+                    if (!MASKS && count <= WARPGROUPS)  // with masks it has no registers for it
+                        following = min(next_items[hand.stage].count, WARPGROUPS);
+                }
+                // Queries are copied as soon as there is room: they come from memory, and take
+                // longer than a tile.
+#pragma unroll 1
+                for (; ahead < following; ++ahead) {
+                    int n = base + count + ahead;
+                    bool free = queries[n % WARPGROUPS].empty[slot_of(n)].is_complete(phase_of(n));
+                    if (!__all_sync(~0u, free)) break;
+                    fetch_unit(next_items[hand.stage], ahead, n);
+                }
             }
 #pragma unroll 1
-            for (int u = WARPGROUPS; u < work.count; ++u) fetch_unit(u);
-            base += work.count;
-            id = shuffle(next, 0);
+            for (int u = WARPGROUPS; u < count; ++u) fetch_unit(work, u, base + u);
+            base += count;
         }
         if (lane == 0) Tickets::end(counters);
         return;
