@@ -32,9 +32,9 @@ from weft.ops.families.matmul.product import ACTIVATIONS, Bias, Operand, Product
 
 GPU = named("sim:h200")
 NAMES = (
-    "REACH", "INSTRUCTION", "SM_RATE", "L2_RATE", "SLABS", "LATENCY", "OVER", "STORE", "TURNED",
-    "ANYWHERE", "BESIDE", "SPLIT", "SHARE", "ALONE", "ROUND", "BEGINS", "AGAIN_READ", "BOXES",
-    "AGAIN",
+    "REACH", "INSTRUCTION", "SM_RATE", "L2_RATE", "SLABS", "CROSSING", "LATENCY", "OVER", "STORE",
+    "TURNED", "ANYWHERE", "BESIDE", "SPLIT", "SHARE", "ALONE", "ROUND", "BEGINS", "AGAIN_READ",
+    "BY_WARPS", "BOXES", "AGAIN",
 )  # fmt: skip
 LAUNCH = "launch"
 CLOSE, WEIGHT = 1.12, 3.0
@@ -59,15 +59,15 @@ class Row(NamedTuple):
     name: str
     tile: PipelinedTile
     product: Product
-    stage: int
+    k_major: tuple[bool, bool]
     turned: bool
-    slabs: int
     us: float
     peer: float
 
     def modelled(self, launch: float) -> float:
         """Microseconds by the model as it is now."""
-        seconds = self.tile.time(self.product, GPU, self.stage, self.turned, self.slabs)
+        stage, slabs = self.tile.stage(*self.k_major), self.tile.slabs(*self.k_major)
+        seconds = self.tile.time(self.product, GPU, stage, self.turned, slabs)
         return (seconds - GPU.launch + launch) * 1e6
 
 
@@ -95,12 +95,11 @@ def read(path: Path, runs: list[int]) -> list[Row]:
             Buffer(size, torch.bfloat16),
         )  # fmt: skip
         key = (*size, r["k"], r["order"], r["bias"], r["activation"], r.get("gaps"), r["run"])
-        peer = r["us"] * r["ratio"]
-        stage, slabs = tile.stage(a_k, b_k), tile.slabs(a_k, b_k)
+        peer = r["us"] * r.get("ratio", 1.0)  # the same where none was timed
         turned = bool(parts["turned"])
         if turned and m % 8 and r["run"] < 4:
             continue  # they were stored one by one
-        rows.append(Row(key, r["name"], tile, p, stage, turned, slabs, r["us"], peer))
+        rows.append(Row(key, r["name"], tile, p, (a_k, b_k), turned, r["us"], peer))
     return rows
 
 

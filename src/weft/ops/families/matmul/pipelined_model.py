@@ -1,8 +1,9 @@
 """Cost model of products by warpgroups that read what tensor maps copied: tiles and seconds.
 
 Every constant but those of activations and clusters was fitted on an NVIDIA H200 to runs 2 to 4 of
-benchmarks/records/pipelined_products.jsonl by benchmarks/fit_pipelined.py. Of 100 calls, 5 are more
-than 3 % slower than the best candidate; 9, if each half of them is chosen by a fit to the other.
+benchmarks/records/pipelined_products.jsonl by benchmarks/fit_pipelined.py; CROSSING, TURNED and
+BY_WARPS to run 5, too, whose 15 calls were chosen because their tiles lost. Of all 115 calls, 8 are
+more than 3 % slower than the best candidate.
 """
 
 from __future__ import annotations
@@ -76,11 +77,13 @@ class PipelinedTile(NamedTuple):
         columns = self.bn if b_k_major else cdiv(self.bn, 64) * 64
         return 2 * STEP_K * (self.bm + columns)
 
-    def slabs(self, a_k_major: bool, b_k_major: bool) -> int:
-        """Bytes of them that are slabs of 64."""
-        whole = self.stage(a_k_major, b_k_major)
-        rows = 0 if a_k_major else 2 * STEP_K * self.bm
-        return rows if b_k_major else rows + whole - 2 * STEP_K * self.bm
+    def slabs(self, a_k_major: bool, b_k_major: bool) -> float:
+        """Bytes of them that are slabs of 64. Those of tiles that do not begin at slabs count
+        CROSSING times: their rows lie in two lines of the cache.
+        """
+        rows = 2 * STEP_K * self.bm
+        columns = 0.0 if b_k_major else self.stage(a_k_major, b_k_major) - rows
+        return (0 if a_k_major else rows) + columns * (CROSSING if self.bn % 64 else 1.0)
 
     @property
     def staging(self) -> int:
@@ -128,11 +131,11 @@ class PipelinedTile(NamedTuple):
         fitting = min(room // stage, most)
         return fitting if self.shares <= max(MOST_SHARES, fitting * stage) else 0
 
-    def time(self, p: Product, gpu: Target, stage: int, turned: bool, slabs: int = 0) -> float:
+    def time(self, p: Product, gpu: Target, stage: int, turned: bool, slabs: float = 0.0) -> float:
         """Modelled seconds.
 
         turned  the columns of C are contiguous
-        slabs   bytes of a stage that are slabs of 64
+        slabs   those of `slabs`
         """
         works, steps = self.works(p) * self.splits, cdiv(cdiv(p.k, STEP_K), self.splits)
         sms = int(gpu.sms * CLUSTERS[self.splits])
@@ -159,6 +162,7 @@ class PipelinedTile(NamedTuple):
         # Tiles of the smaller operand that read the larger one together wait for it together.
         readers = cdiv(p.m, self.bm) if p.n >= p.m else cdiv(p.n, self.bn)
         memory = streamed(p, works, sms, gpu) * (AGAIN_READ if readers > 1 else 1.0)
+        memory *= 1.0 if self.boxes else BY_WARPS
         time = gpu.launch + max(loop, total, memory) + begins * BEGINS
         if self.splits > 1:
             time += SPLIT + SHARE * self.shares
@@ -175,13 +179,17 @@ L2_RATE = 11.9e12
 """Bytes per second that reach that of all SMs."""
 SLABS = 1.16
 """Time of bytes of slabs of 64 relative to others."""
+BY_WARPS = 1.01
+"""Time of memory traffic where warps store results relative to tensor maps."""
+CROSSING = 4.0
+"""Slabs that count as much as one whose rows lie in two lines of the cache each."""
 LATENCY = 0.695e-6
 """Seconds from the copy of a stage to the next one into it."""
 OVER = 0.458e-6
 """Seconds before the first products of a tile and after the last ones."""
 STORE = 4.48e-11
 """Seconds to store an element."""
-TURNED = 1.29
+TURNED = 1.5
 """Time of stores to contiguous columns relative to rows."""
 ANYWHERE = 3.83
 """Time of stores to rows, or columns, that begin anywhere relative to multiples of 16 bytes."""
