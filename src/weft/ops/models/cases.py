@@ -43,8 +43,11 @@ def _own() -> list[Case]:
     linear, attention = (find(name, CASES) for name in ("linear", "attention"))
     # PyTorch rounds the product before the activation, weft after it.
     act = replace(linear, name="linear act", torch=_linear, roundings=8)
+    gradients = replace(
+        find("linear backward", CASES), name="linear act backward", torch=_linear, roundings=16
+    )
     bias = replace(attention, name="attention bias", torch=_biased)
-    return [act, bias, *map(_gate, ACTS)]
+    return [act, gradients, bias, *map(_gate, ACTS)]
 
 
 # ---- products with an activation, gates --------------------------------------------------------

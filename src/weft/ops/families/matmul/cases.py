@@ -123,5 +123,5 @@ CASES = (
     ),
     Case("scaled_mm int8", _integers, _integers_by_torch, reference=_integers_exactly),
     _LINEAR,
-    _LINEAR.with_backward(depth=lambda call: max(call.shape()), roundings=8),
+    _LINEAR.with_backward(depth=lambda call: max(*call.shape(), *call.shape(1)), roundings=8),
 )
