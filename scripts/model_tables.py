@@ -90,9 +90,7 @@ def _precision(times: Sequence[LayerTime]) -> str:
     wrong, imprecise = (
         sum(x) for x in zip(*((t.result.wrong, t.imprecise) for t in times), strict=True)
     )
-    return (
-        f"Of {len(times)} results, {wrong} are wrong and {imprecise} less precise than PyTorch's."
-    )
+    return f"Of {len(times)} results: {wrong} wrong, {imprecise} less precise than PyTorch's."
 
 
 def _ratio(number: float) -> str:

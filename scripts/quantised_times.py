@@ -68,6 +68,19 @@ def steps(table: Table) -> str:
     return table(("texts#", *(f"{name}#" for name in (*STEPS.values(), *OTHERS.values()))), body)
 
 
+def invariant(table: Table) -> str:
+    """Milliseconds of a batch-invariant step, and how many times those of a plain one."""
+    times = {(r.get("format", "weft"), r["batch"]): r["ms"] for r in read("decoding")}
+    batches = sorted({batch for _, batch in times})
+    body = []
+    for form, words in STEPS.items():
+        found = [times[form, batch] for batch in batches]
+        cells = ((ms["batch-invariant"], ms["batch-invariant"] / ms["weft"]) for ms in found)
+        body.append((words, *(f"{ms:.2f} ({ratio:.2f} x)" for ms, ratio in cells)))
+    head = (f"{batch} text{'s' * (batch > 1)}#" for batch in batches)
+    return table(("weights", *head), body)
+
+
 def read(name: str) -> Rows:
     """A record's rows; the last of a call counts."""
     return rows_of(f"{name}.jsonl")
@@ -81,5 +94,6 @@ def rounded(us: float) -> str:
 TABLES: dict[str, Callable[[Table], str]] = {
     "quantised_layers": layers,
     "quantised_products": products,
+    "decoding_invariant": invariant,
     "decoding_steps": steps,
 }

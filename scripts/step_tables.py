@@ -70,11 +70,16 @@ def line(table: Table) -> str:
     ]
     if not any(parts):
         return _missing()
-    without = sum("eager" not in t.results for t in found)
+    gaps = {
+        "no eager calls": sum("eager" not in t.results for t in found),
+        "no CUDA graphs": sum(math.isnan(t.ratio("graph")) for t in found),
+    }
     return (
         f"Steps of whole networks on an {newest()[-1]['gpu']}, beside PyTorch's best of eager"
         f" calls, torch.compile and CUDA graphs: {'; '.join(filter(None, parts))}."
-        + (f" The newest runs of {without} of the steps have no eager calls." if without else "")
+        + "".join(
+            f" The newest runs of {n} of the steps have {what}." for what, n in gaps.items() if n
+        )
     )
 
 

@@ -265,7 +265,7 @@ def test_the_page_has_the_newest_kernels(record: Path) -> None:
     assert "NVIDIA H200, driver 1, torch 2.13, 2026-01-02, seeds 7, 8." in page
     eager, graph = "1.00 x | 0.50 x | 2 | 2 | 2 | 2", "0.82 x | 0.70 x | 2 | 2 | 2 | 4"
     assert f"| products, 16 bits | 4 | {eager} | {graph} |" in page
-    assert "Of 8 results, 0 are wrong and 2 less precise than PyTorch's." in page
+    assert "Of 8 results: 0 wrong, 2 less precise than PyTorch's." in page
     worst = tables.TABLES["models_worst"]()
     assert "| 0.50 x | gpt2 qkv batch=1 tokens=77 bfloat16 | tiles | 10.0 | 5.0 | torch |" in worst
 
