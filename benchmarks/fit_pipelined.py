@@ -95,7 +95,7 @@ def read(path: Path, runs: list[int]) -> list[Row]:
             Buffer(size, torch.bfloat16),
         )  # fmt: skip
         key = (*size, r["k"], r["order"], r["bias"], r["activation"], r.get("gaps"), r["run"])
-        peer = r["us"] * r.get("ratio", 1.0)  # the same where none was timed
+        peer = r["us"] * r.get("ratio", math.nan)  # run 5 timed none
         turned = bool(parts["turned"])
         if turned and m % 8 and r["run"] < 4:
             continue  # they were stored one by one
@@ -174,7 +174,8 @@ def judge(rows: list[Row], constants: Constants) -> Judgement:
         chosen = min(each, key=lambda row: row.modelled(constants[LAUNCH]))
         best = min(each, key=lambda row: row.us)
         late.append(math.log(chosen.us / best.us))
-        ratio.append(math.log(chosen.peer / chosen.us))
+        if not math.isnan(chosen.peer):
+            ratio.append(math.log(chosen.peer / chosen.us))
         if late[-1] > 0.03:
             wrong.append(
                 f"{'x'.join(map(str, chosen.key[:3]))} {chosen.key[3]}: {chosen.name} "
